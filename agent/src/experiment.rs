@@ -16,8 +16,8 @@ pub enum PromptExperiment {
     LimitsLate,
 }
 
-/// The beginning of the line about limits in the facts of a run.
-const LIMITS: &str = "- This run ends after ";
+/// How what is said of limits before they come near begins: in the facts of a run, and at its half.
+const LIMITS: [&str; 2] = ["- This run ends after ", "[CodeButler] Half of your run is used: "];
 
 /// Changes the session to that of an arm.
 pub fn change_session(arm: &[PromptExperiment], session: &mut RoleSession) {
@@ -34,6 +34,7 @@ pub fn change_body(arm: &[PromptExperiment], body: Bytes) -> Bytes {
         return body;
     }
     let Ok(mut request) = serde_json::from_slice::<Value>(&body) else { return body };
+    let empty = |message: &Value| message["role"] == "user" && message["content"] == "";
     for message in request["messages"].as_array_mut().into_iter().flatten() {
         if late {
             each_text(message, &drop_limits);
@@ -44,6 +45,10 @@ pub fn change_body(arm: &[PromptExperiment], body: Bytes) -> Bytes {
                 *arguments = sort_keys(arguments);
             }
         }
+    }
+    // One that said nothing else was not sent.
+    if let Some(messages) = request["messages"].as_array_mut().filter(|_| late) {
+        messages.retain(|message| !empty(message));
     }
     if sorts {
         request.sort_all_objects();
@@ -76,7 +81,8 @@ fn each_text(message: &mut Value, change: &dyn Fn(&str) -> String) {
 }
 
 fn drop_limits(text: &str) -> String {
-    text.split_inclusive('\n').filter(|line| !line.starts_with(LIMITS)).collect()
+    let said = |line: &&str| !LIMITS.iter().any(|begin| line.starts_with(begin));
+    text.split_inclusive('\n').filter(said).collect()
 }
 
 #[cfg(test)]
@@ -94,6 +100,9 @@ mod tests {
         assert_eq!(of(&[PromptExperiment::EditsPlain]), body);
         let late = of(&[PromptExperiment::LimitsLate]);
         assert!(!late.contains("This run ends") && late.contains("- x"), "{late}");
+        let half = r#"{"messages":[{"role":"user","content":"go"},{"role":"user","content":"[CodeButler] Half of your run is used: 2 of 4 model calls are left."}]}"#;
+        let none = change_body(&[PromptExperiment::LimitsLate], Bytes::from(half));
+        assert_eq!(none, r#"{"messages":[{"role":"user","content":"go"}]}"#);
         let sorted = of(&[PromptExperiment::KeysSorted]);
         assert!(sorted.contains(r#"{\"edits\":[],\"path\":\"a\"}"#), "{sorted}");
         assert!(sorted.contains(r#"{"function":{"arguments""#), "{sorted}");

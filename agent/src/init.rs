@@ -11,8 +11,8 @@ use codebutler_guides::seeds;
 
 const FOLDER: &str = ".codebutler";
 /// Text of a role's page that says nothing yet: the page's purpose.
-const PAGE: &str = "What only this role has to know of this repository. At most 200 lines of map, and nothing that the \
-                    code says by itself.";
+const PAGE: &str = "What only this role has to know of this repository. At most 200 lines, and nothing that the code \
+                    says by itself.";
 
 /// Writes the files and says which. 0: they are there; 1: one could not be written, or a command failed; 2: there
 /// is no such folder.

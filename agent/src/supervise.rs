@@ -169,6 +169,6 @@ fn watch_parent(parent: Pid, killer: &Killer) {
 fn complain_of(why: &str, code: u8) -> ExitCode {
     use io::Write as _;
     // One write: other threads may end the process at any time.
-    let _ = io::stderr().write_all(format!("[note] {why}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("codebutler: {why}\n").as_bytes());
     ExitCode::from(code)
 }

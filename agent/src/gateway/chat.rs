@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use codebutler_wire::{ErrorBody, ErrorCode, path};
+use codebutler_wire::{ErrorBody, ErrorCode, STAND_IN, path};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
@@ -16,6 +16,14 @@ use super::{FIRST_PAUSE, GatewayClient, GatewayError, LONGEST_PAUSE, read_refusa
 const PATIENCE: Duration = Duration::from_mins(4);
 /// A model may think for long; the run's own limit is usually shorter.
 const TIMEOUT: Duration = Duration::from_mins(30);
+
+/// A model's answer as it came.
+#[derive(Clone, Debug)]
+pub struct ChatAnswer {
+    pub body: Bytes,
+    /// The model that gave it in place of the one that was asked.
+    pub instead: Option<String>,
+}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +59,7 @@ impl GatewayClient {
     ///
     /// # Errors
     /// With what the gateway says, at once; without a word of it only after a while.
-    pub async fn chat(&self, body: Bytes) -> Result<Bytes, ChatError> {
+    pub async fn chat(&self, body: Bytes) -> Result<ChatAnswer, ChatError> {
         let body = change_body(&self.arm, body);
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
@@ -69,14 +77,16 @@ impl GatewayClient {
         }
     }
 
-    async fn chat_once(&self, body: Bytes) -> Result<Bytes, ChatError> {
+    async fn chat_once(&self, body: Bytes) -> Result<ChatAnswer, ChatError> {
         let request = self.request(Method::POST, path::CHAT)?.body(body);
         let request = request.header(CONTENT_TYPE, "application/json").timeout(TIMEOUT);
         let answer = request.send().await.map_err(GatewayError::Unreachable)?;
         let status = answer.status();
+        let instead = answer.headers().get(STAND_IN).and_then(|model| model.to_str().ok());
+        let instead = instead.map(ToOwned::to_owned);
         let body = answer.bytes().await.map_err(GatewayError::Unreachable)?;
         if status.is_success() {
-            return Ok(body);
+            return Ok(ChatAnswer { body, instead });
         }
         let told: Option<ErrorBody> = serde_json::from_slice(&body).ok();
         let seconds = told.and_then(|told| told.error.retry_after);

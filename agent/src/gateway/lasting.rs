@@ -68,6 +68,6 @@ fn has_begun_nothing(error: &GatewayError) -> bool {
 }
 
 /// True if the time for a call is over.
-pub(super) fn is_over(error: &GatewayError) -> bool {
+pub fn is_over(error: &GatewayError) -> bool {
     matches!(error, GatewayError::Unreachable(error) if error.is_timeout() && !error.is_connect())
 }

@@ -9,7 +9,7 @@ use codebutler_wire::{
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 
-use super::lasting::is_over;
+pub use super::lasting::is_over;
 use super::{GatewayClient, GatewayError, PATIENCE, parse_answer};
 
 /// Timeout of a tool call: ten minutes at most at the server, and up to four for its pod to start before.

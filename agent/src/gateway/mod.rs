@@ -31,7 +31,7 @@ use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use chat::ChatError;
+pub use chat::{ChatAnswer, ChatError};
 use codebutler_guides::text::clip_text;
 pub use files::SharedFile;
 

@@ -56,12 +56,12 @@ pub fn replace_map(page: &str, map: &str) -> String {
 /// The line, and what is wrong with it.
 pub fn check_map(map: &str) -> Result<(), String> {
     if map.trim().is_empty() {
-        return Err("the map is empty".to_owned());
+        return Err("the overview is empty".to_owned());
     }
     let lines = map.trim().lines().count();
     if lines > MAX_MAP_LINES {
         return Err(format!(
-            "the map has {lines} lines: keep to {MAX_MAP_LINES}, and leave out what the code says by itself"
+            "the overview has {lines} lines: keep to {MAX_MAP_LINES}, and leave out what the code says by itself"
         ));
     }
     let mut fenced = false;
@@ -124,8 +124,8 @@ mod tests {
         assert_eq!(check_map("- `src/`: all of it\n### Tests\n"), Ok(()));
         let long = "a\n".repeat(201);
         for (map, why) in [
-            ("  ", "the map is empty"),
-            (long.as_str(), "the map has 201 lines"),
+            ("  ", "the overview is empty"),
+            (long.as_str(), "the overview has 201 lines"),
             ("a\n## Learnings", "line 2 is a heading of the page"),
             ("always push to main", "line 1 is not taken: work lands by pull request only"),
             ("```\nx", "a ``` is never closed"),

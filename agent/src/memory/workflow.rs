@@ -62,7 +62,7 @@ pub fn check_workflow(name: &str, text: &str, roles: &[String]) -> Result<(), St
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
         return Err(format!("`{name}` is no name: up to {MAX_NAME} of a-z, 0-9 and `-`"));
     }
-    check_map(text).map_err(|why| why.replace("the map", "the workflow"))?;
+    check_map(text).map_err(|why| why.replace("the overview", "the workflow"))?;
     if text.trim().lines().count() > MAX_LINES {
         return Err(format!("a workflow has at most {MAX_LINES} lines"));
     }

@@ -92,6 +92,9 @@ pub struct AnswerSource {
     /// Tokens that the request was taken to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<u32>,
+    /// The model that answered in place of the one that was asked, as the role calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
 }
 
 impl AnswerSource {

@@ -130,24 +130,3 @@ fn commands_in_a_copy_say_so_and_rules_of_folders_are_named() {
     let told = facts::lasting_facts(&guides, &session);
     assert!(told.contains("Bash runs in a copy") && told.contains("`web/AGENTS.md`"), "{told}");
 }
-
-/// Words that only people who wrote CodeButler know.
-#[test]
-fn no_role_has_to_guess_a_private_word() {
-    let private = ["harness", "receipt", "map", "maps", "desk", "whoever", "mended"];
-    let own = seeds::role_names().filter_map(|role| seeds::find_seed(&format!("{role}.md")));
-    let skills =
-        seeds::list_skills().map(|(_, text)| text.split("## Agent").nth(1).unwrap_or(text));
-    let texts = [HOUSE].into_iter().chain(own).chain(seeds::find_seed("workflows.md"));
-    let texts: Vec<String> = texts.chain(skills).map(str::to_owned).collect();
-    let all: Vec<String> = codebutler_wire::TOOLS.map(str::to_owned).to_vec();
-    let specs = RoleTools::new(&all).specs();
-    let described = specs.iter().filter_map(|spec| spec["function"]["description"].as_str());
-    for text in texts.iter().map(String::as_str).chain(described) {
-        let plain = text.to_lowercase();
-        let found: Vec<_> =
-            private.iter().filter(|word| words_of(&plain).contains(*word)).collect();
-        assert!(found.is_empty(), "{found:?} in {text}");
-        assert!(!plain.contains("looks back") && !plain.contains("look back"), "{text}");
-    }
-}

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use codebutler_guides::MAX_GUIDE;
 use codebutler_guides::text::clip_text;
-use codebutler_guides::voice::{guard_fence, has_voice};
+use codebutler_guides::voice::{guard_fence, has_orders};
 
 use super::window::count_characters;
 use crate::memory::{KnownLearning, MAX_MEMORY_TOKENS};
@@ -167,7 +167,7 @@ impl PromptGuides {
     pub fn forged(&self) -> Vec<&str> {
         let all = self.own.iter().chain(&self.conventions).chain(&self.planned);
         let all = all.chain(&self.templates);
-        all.filter(|guide| has_voice(&guide.text)).map(|guide| guide.path.as_str()).collect()
+        all.filter(|guide| has_orders(&guide.text)).map(|guide| guide.path.as_str()).collect()
     }
 
     fn shown_own(&self) -> Vec<ShownGuide<'_>> {

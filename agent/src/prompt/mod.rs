@@ -94,3 +94,5 @@ pub fn todo_list(items: &[TodoItem]) -> Option<String> {
 mod fit_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod words_tests;

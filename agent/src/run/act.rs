@@ -5,7 +5,7 @@ use codebutler_wire::{ApprovalRequest, ApprovalState, ErrorCode, RiskTier};
 use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
-use super::keepsake::{KeepOutcome, note_after_crash, with_note};
+use super::keepsake::{KeepOutcome, note_after_crash};
 use super::view::RunEnding;
 use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, progress, setup};
@@ -29,6 +29,9 @@ const SIDE_BY_SIDE: usize = 8;
 const MAX_RESULT: usize = 64_000;
 /// Longest error, in characters.
 const MAX_ERROR: usize = 2_000;
+
+/// The tool that families of models know in different forms.
+const EDIT: &str = "Edit";
 
 /// For a call behind one that waits.
 const NOT_YET: &str = "Not carried out: an earlier call of the same answer waits for people. Make it again \
@@ -170,15 +173,14 @@ impl Agent {
                     CutReason::Time => "the time for the run was over",
                     CutReason::Stop(_) => "a user stopped the run",
                 };
-                let text =
-                    format!("[note] Interrupted: {why}. Whether it was carried out is not known.");
-                let text = note.iter().cloned().chain([text]).collect::<Vec<_>>().join("\n");
-                self.result(open, text, ResultKind::Plain)?;
+                let said = format!("Interrupted: {why}. Whether it was carried out is not known.");
+                let notes = note.into_iter().chain([said]).collect();
+                self.noted_result(open, String::new(), notes, ResultKind::Plain)?;
                 return self.cut(cut).await.map(Some);
             }
         };
         step::point("after effect");
-        self.conclude(open, result.map(|done| with_note(note.as_deref(), done)))
+        self.conclude(open, result.map(|done| done.noting(note)))
     }
 
     /// Lets a call go on, or asks the people first.
@@ -276,7 +278,8 @@ impl Agent {
         open: &Open,
     ) -> Result<String, ToolFailure> {
         let proposed = self.proposed_key(open);
-        tools.find(&open.call.name)?.key(cx, &open.call.arguments, &proposed).await
+        let key = tools.find(&open.call.name)?.key(cx, &open.call.arguments, &proposed).await;
+        key.map_err(|failure| tools.explain(&open.call.name, failure))
     }
 
     /// Unique to a call, and the same whenever it is carried out.
@@ -293,11 +296,11 @@ impl Agent {
         result: Result<ToolOutcome, ToolFailure>,
     ) -> Result<Option<RunEnding>, RunError> {
         match result {
-            Ok(ToolOutcome { text, kind, records }) => {
+            Ok(ToolOutcome { text, notes, kind, records }) => {
                 for record in &records {
                     self.keep(record)?;
                 }
-                self.result(open, head_and_tail(&text, MAX_RESULT), kind)?;
+                self.noted_result(open, head_and_tail(&text, MAX_RESULT), notes, kind)?;
             }
             Err(ToolFailure::Respond(why)) => {
                 self.result(
@@ -392,7 +395,18 @@ impl Agent {
     }
 
     fn result(&mut self, open: &Open, text: String, kind: ResultKind) -> Result<(), RunError> {
-        Ok(self.transcript.append(&TranscriptRecord::Result { call: open.place, text, kind })?)
+        self.noted_result(open, text, Vec::new(), kind)
+    }
+
+    fn noted_result(
+        &mut self,
+        open: &Open,
+        text: String,
+        notes: Vec<String>,
+        kind: ResultKind,
+    ) -> Result<(), RunError> {
+        let record = TranscriptRecord::Result { call: open.place, text, notes, kind };
+        Ok(self.transcript.append(&record)?)
     }
 }
 
@@ -443,5 +457,13 @@ async fn carry_out(
     key: &str,
     again: bool,
 ) -> Result<ToolOutcome, ToolFailure> {
-    tools.find(&call.name)?.call(cx, &call.arguments, StartedCall { key, again }).await
+    let explain = |failure| tools.explain(&call.name, failure);
+    // What can't be understood says why, by whatever name it was called.
+    let call = &tools.canonical(call).map_err(explain)?;
+    let done = tools.find(&call.name)?.call(cx, &call.arguments, StartedCall { key, again }).await;
+    let mut done = done.map_err(explain)?;
+    if call.name == EDIT {
+        done.text = tools.told_of(EDIT, &done.text);
+    }
+    Ok(done)
 }

@@ -9,7 +9,7 @@ use super::patience::{CallPatience, CallTrouble};
 use super::view::{RunEnding, RunView, failed_end, spares_words};
 use super::watch::RunDeadline;
 use super::{Agent, RunError, notice};
-use crate::gateway::{ChatError, GatewayError};
+use crate::gateway::{ChatAnswer, ChatError, GatewayError};
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
 use crate::model::quirk;
 use crate::model::{self, AnswerSource, UnreadableReply, ids, window};
@@ -34,9 +34,12 @@ impl Agent {
         self.transcript.state().model().unwrap_or(&self.session.model)
     }
 
-    /// The form of tools that it knows.
+    /// The form of tools that it knows, or that one knows which answered last in its place: it goes on answering for
+    /// as long as the other is not served.
     pub(super) fn edit_form(&self) -> EditForm {
-        prompt::edit_form(&self.session, self.model(), self.transcript.state().quirks())
+        let (state, asked) = (self.transcript.state(), self.model());
+        let answers = state.stand_in(asked).unwrap_or(asked);
+        prompt::edit_form(&self.session, answers, state.quirks())
     }
 
     /// How that model is shown the conversation.
@@ -112,7 +115,7 @@ impl Agent {
             }
         }
         match answer {
-            Ok(body) => self.take_answer((&body, shown), &view.tools, deadline, patience).await,
+            Ok(answer) => self.take_answer((&answer, shown), &view.tools, deadline, patience).await,
             Err(error) => self.unanswered(error, shown, deadline, patience).await,
         }
     }
@@ -146,12 +149,12 @@ impl Agent {
 
     async fn take_answer(
         &mut self,
-        (body, shown): (&Bytes, u32),
+        (answer, shown): (&ChatAnswer, u32),
         tools: &RoleTools,
         deadline: &RunDeadline,
         patience: &mut CallPatience,
     ) -> Result<Option<RunEnding>, RunError> {
-        let reply = match model::parse_reply(body) {
+        let reply = match model::parse_reply(&answer.body) {
             Ok(reply) => reply,
             Err(UnreadableReply::Lost(why)) => {
                 let why = format!("the answer of the model `{}` is none: {why}", self.model());
@@ -183,8 +186,9 @@ impl Agent {
                 }
                 // What is recorded is what is judged, shown, carried out and sent back.
                 let message = tools.canonical_answer(message);
+                let model = self.model().to_owned();
                 let source =
-                    AnswerSource { model: self.model().to_owned(), by, shown: Some(shown) };
+                    AnswerSource { model, by, shown: Some(shown), instead: answer.instead.clone() };
                 TranscriptRecord::Answer { message, usage, source: Some(source) }
             }
             Some(flaw) => {

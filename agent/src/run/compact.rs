@@ -73,7 +73,7 @@ impl Agent {
             }
             answer => answer,
         };
-        let told = answer.ok().and_then(|body| read_summary(&body));
+        let told = answer.ok().and_then(|answer| read_summary(&answer.body));
         let state = self.transcript.state();
         let older = &state.chat()[..upto];
         let (how, summary) = choose_summary(told, older, state.summary(), most);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Agent, RunError};
 use crate::toolbox::client::ToolboxError;
 use crate::toolbox::protocol::{KeptSnapshot, ToolboxReply, ToolboxRequest};
-use crate::tools::{ToolFailure, ToolOutcome};
+use crate::tools::ToolFailure;
 use codebutler_guides::policy::RiskVerdict;
 
 /// How long it may take; another role may hold the repository.
@@ -83,22 +83,14 @@ impl KeepOutcome {
 
 /// After a crash: which one it was is not known here, but it is the newest.
 pub(super) fn note_after_crash(verdict: &RiskVerdict) -> Option<String> {
-    let text = "[note] Before this, the worktree was kept: the newest of `git for-each-ref --sort=-v:refname \
+    let text = "Before this, the worktree was kept: the newest of `git for-each-ref --sort=-v:refname \
                 refs/codebutler/snap` has it.";
     verdict.loses.then(|| text.to_owned())
 }
 
-/// A result with the note in front.
-pub(super) fn with_note(note: Option<&str>, done: ToolOutcome) -> ToolOutcome {
-    match note {
-        Some(note) => ToolOutcome { text: format!("{note}\n{}", done.text), ..done },
-        None => done,
-    }
-}
-
 fn kept_note(KeptSnapshot { name, left_out, .. }: &KeptSnapshot) -> String {
     let mut out = format!(
-        "[note] Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
+        "Before this, all files but ignored folders were kept in {name}. `git restore --source={name} -- PATH` brings back a \
          path (`.`: all), `git diff {name}` shows what differs."
     );
     if !left_out.is_empty() {

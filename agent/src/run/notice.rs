@@ -60,6 +60,7 @@ fn whole_minutes(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::{PromptExperiment, change_body};
 
     #[test]
     fn limits_are_told_when_they_come_near() {
@@ -74,6 +75,11 @@ mod tests {
         );
         assert!(told(3, 30).contains("Half of your run is used: about 30 of 60 minutes are left"));
         assert!(told(39, 60).contains("11 of 50"));
+        // The arm of an experiment knows it by its beginning.
+        let half = told(25, 60);
+        let said = serde_json::json!({"messages": [{"role": "user", "content": half}]}).to_string();
+        let late = change_body(&[PromptExperiment::LimitsLate], said.into());
+        assert_eq!(late, r#"{"messages":[]}"#);
         assert!(told(40, 60).starts_with("[CodeButler] 10 of 50 model calls are left"));
         assert!(told(3, 12).contains("about 12 of 60 minutes are left"));
         assert!(told(48, 5).contains("2 of 50 model calls and about 5 of 60 minutes are left"));

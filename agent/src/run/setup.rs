@@ -125,7 +125,7 @@ fn told_end(plan: &SetUp, ended: &SetUpEnd) -> String {
     let how = ended.code.map_or_else(|| ended.verdict.clone(), |code| format!("exit code {code}"));
     format!(
         "Setting up the worktree with {named} failed: {}. I go on without it.\n{tail}{refused}\n\
-         All of its output is in `{}`: ask me for it. What can be mended: the command (`spec.worktree.setup` of \
+         All of its output is in `{}`: ask me for it. What can be changed: the command (`spec.worktree.setup` of \
          the Repo), the image (`spec.workspace.image` of the AgentRole), hosts (`spec.egress.presets` \
          and `spec.egress.hosts` of the Repo). It is tried again when I am woken next.",
         clip_text(&how, 200),

@@ -10,6 +10,7 @@ use crate::model::{AssistantMessage, ToolCall};
 use crate::tool_args::{TodoItem, TodoState};
 use crate::transcript::{ResultKind, RunOutcome, TranscriptRecord};
 use codebutler_guides::text::head_and_tail;
+use codebutler_guides::voice::append_notes;
 
 /// Longest text, in characters: of four bytes at most.
 const MAX: usize = MAX_TEXT / 4;
@@ -66,7 +67,9 @@ impl EventTeller {
                 self.began.insert(call, self.at);
                 return None;
             }
-            TranscriptRecord::Result { call, text, kind } => self.result(call, &text, kind)?,
+            TranscriptRecord::Result { call, text, notes, kind } => {
+                self.result(call, (&text, &notes), kind)?
+            }
             TranscriptRecord::Asked { key, call, .. } => {
                 let call = tool_use(call?);
                 self.asked.insert(key, call.clone());
@@ -121,13 +124,18 @@ impl EventTeller {
         HistoryEvent::Answer { model, text, thoughts, calls: self.calls.clone() }
     }
 
-    fn result(&self, place: usize, text: &str, kind: ResultKind) -> Option<HistoryEvent> {
+    fn result(
+        &self,
+        place: usize,
+        (text, notes): (&str, &[String]),
+        kind: ResultKind,
+    ) -> Option<HistoryEvent> {
         let call = self.calls.get(place)?.clone();
         let began = self.began.get(&place).copied().unwrap_or(self.answered);
         Some(HistoryEvent::Tool {
             ok: kind != ResultKind::Fault && !text.starts_with("Error: "),
             exit_code: exit_code(&call.tool, text),
-            output: head_and_tail(text, MAX),
+            output: append_notes(head_and_tail(text, MAX), notes),
             millis: (began > 0).then(|| self.at.saturating_sub(began)),
             call,
         })
@@ -241,7 +249,8 @@ mod tests {
         let answer = TranscriptRecord::Answer { message, usage: None, source: None };
         let intent = TranscriptRecord::Intent { call: 0, key: "k".into(), consent: None };
         let text = "x\n[exit code 1, 0.1 s]\n[exit code 3, 0.5 s]".to_owned();
-        let result = TranscriptRecord::Result { call: 0, text, kind: ResultKind::Plain };
+        let result =
+            TranscriptRecord::Result { call: 0, text, notes: vec![], kind: ResultKind::Plain };
         let start = TranscriptRecord::RunStarted { run: "r".into(), at: 1, brief: false };
         assert_eq!(teller.tell(1, None, start).unwrap().at, 1000);
         teller.tell(2, Some(2000), answer).unwrap();
@@ -267,8 +276,12 @@ mod tests {
             TranscriptRecord::RunEnded { outcome: RunOutcome::Waiting, reason: None },
         );
         teller.tell(3, Some(3), TranscriptRecord::Allowed { key: "ok.1".into() });
-        let result =
-            TranscriptRecord::Result { call: 0, text: "Error: no".into(), kind: ResultKind::Plain };
+        let result = TranscriptRecord::Result {
+            call: 0,
+            text: "Error: no".into(),
+            notes: vec![],
+            kind: ResultKind::Plain,
+        };
         let told = teller.tell(4, Some(4), result).unwrap();
         let HistoryEvent::Tool { call, ok, .. } = told.event else { panic!() };
         assert_eq!((call.arguments.as_str(), ok), ("{\"command\":\"rm x\"}", false));

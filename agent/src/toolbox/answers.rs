@@ -69,3 +69,20 @@ pub(super) fn answer_work(
         ))),
     }
 }
+
+impl ToolboxReply {
+    /// With remarks of the toolbox before those that it has.
+    pub(super) fn noting(self, more: impl IntoIterator<Item = String>) -> Self {
+        let (reply, said) = self.with_notes();
+        let notes: Vec<_> = more.into_iter().chain(said).collect();
+        if notes.is_empty() { reply } else { Self::Noted(Box::new(reply), notes) }
+    }
+
+    /// The reply, and the remarks that come with it.
+    pub fn with_notes(self) -> (Self, Vec<String>) {
+        match self {
+            Self::Noted(reply, notes) => (*reply, notes),
+            plain => (plain, Vec::new()),
+        }
+    }
+}

@@ -6,7 +6,6 @@ mod jobs;
 mod reading;
 mod screenshot;
 
-use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -71,6 +70,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) struct CommandResult {
     pub output: String,
+    /// Notes of the toolbox on the command.
+    pub notes: Vec<String>,
     /// A line in brackets on how the command ended.
     pub verdict: String,
     /// Exit code; none if the command was killed.
@@ -190,7 +191,7 @@ impl CommandShell {
                 let ran = self
                     .run(&command_folder(tree, args)?, env, command, command_seconds(args))
                     .await?;
-                Ok(ToolboxReply::Text(unit_note(args) + &ran.text()))
+                Ok(ToolboxReply::Text(unit_note(args) + &ran.text()).noting(ran.notes))
             }
             (None, Some(job)) => {
                 let wait = args.wait.unwrap_or(0).min(MAX_WAIT);
@@ -277,18 +278,16 @@ impl CommandShell {
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');
         }
-        if code == Some(NOT_FOUND)
-            && let Some(program) = missing_program(&output).map(str::to_owned)
-        {
-            let _ = writeln!(
-                output,
-                "[note] `{program}` is not in this role's workspace image: do without it, or tell the \
+        let missing = missing_program(&output).filter(|_| code == Some(NOT_FOUND));
+        let missing = missing.map(|program| {
+            format!(
+                "`{program}` is not in this role's workspace image: do without it, or tell the \
                  people that the AgentRole's `spec.workspace.image` needs it."
-            );
-        }
-        output.extend(memory.note());
+            )
+        });
+        let notes = missing.into_iter().chain(memory.note()).collect();
         let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
-        Ok(CommandResult { output, verdict, code, seconds })
+        Ok(CommandResult { output, notes, verdict, code, seconds })
     }
 
     /// Kills what ended commands have left, if their supervisors could not.

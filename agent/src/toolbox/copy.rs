@@ -79,46 +79,44 @@ impl WorktreeCopy {
         &self,
         site: ToolboxSite,
         shell: &Arc<CommandShell>,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Option<String>, ToolError> {
         let command = lock(&self.command).clone();
-        let Some(plan) = site.plan(command.as_deref()) else { return Ok(String::new()) };
+        let Some(plan) = site.plan(command.as_deref()) else { return Ok(None) };
         let tried = lock(&self.failed).as_deref() == Some(plan.fingerprint.as_str());
         if tried || plan.ended.as_ref().is_some_and(SetUpEnd::is_success) {
-            return Ok(String::new());
+            return Ok(None);
         }
         let named = clip_text(&plan.command.replace('`', "'").replace('\n', " "), 200);
         if let Some(program) = &plan.missing {
             *lock(&self.failed) = Some(plan.fingerprint.clone());
-            return Ok(format!(
-                "[note] The copy is not set up: `{named}` needs `{program}`, which is not here.\n"
-            ));
+            return Ok(Some(format!(
+                "The copy is not set up: `{named}` needs `{program}`, which is not here."
+            )));
         }
         let done = site.perform(shell, &plan, SET_UP_SECONDS).await?;
         let ended = done.ended.unwrap_or_default();
         if ended.is_success() {
-            return Ok(format!(
-                "[note] The copy was set up first, with `{named}` ({} s).\n",
+            return Ok(Some(format!(
+                "The copy was set up first, with `{named}` ({} s).",
                 ended.seconds
-            ));
+            )));
         }
         *lock(&self.failed) = Some(done.fingerprint);
-        Ok(format!(
-            "[note] Setting the copy up with `{named}` failed ({}): look at `{}` with Read.\n",
+        Ok(Some(format!(
+            "Setting the copy up with `{named}` failed ({}): look at `{}` with Read.",
             clip_text(&ended.verdict, 100),
             done.log
-        ))
+        )))
     }
 
     /// Note for the model, with the first command only.
-    pub(super) fn note(&self) -> String {
+    pub(super) fn note(&self) -> Option<String> {
         let mut told = lock(&self.told);
-        if std::mem::replace(&mut *told, true) {
-            return String::new();
-        }
-        format!(
-            "[note] You may not change the worktree: your commands run in a copy of it (`{}`), which follows it. \
-             Nothing that they write there is committed or seen by others.\n",
+        let told = std::mem::replace(&mut *told, true);
+        (!told).then(|| format!(
+            "You may not change the worktree: your commands run in a copy of it (`{}`), which follows it. \
+             Nothing that they write there is committed or seen by others.",
             self.tree().display()
-        )
+        ))
     }
 }

@@ -311,16 +311,16 @@ impl ImageDownloads {
             tracing::warn!(%error, "image_downloads_incomplete");
             let why = clip_text(&error.to_string(), 200);
             *self.missing.lock() = Some(format!(
-                "[note] Not all crates and Go modules that the image brings could be put beside the worktree ({why}): \
-                 commands download what is missing.\n"
+                "Not all crates and Go modules that the image brings could be put beside the worktree ({why}): \
+                 commands download what is missing."
             ));
         }
     }
 
     /// Waits before a command that builds. Returns the note on missing downloads once.
-    pub(super) async fn ready(&self) -> String {
+    pub(super) async fn ready(&self) -> Option<String> {
         self.linked().await;
-        self.missing.lock().take().unwrap_or_default()
+        self.missing.lock().take()
     }
 }
 

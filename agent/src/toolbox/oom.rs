@@ -21,7 +21,7 @@ impl OomWatch {
         Self { cgroup: cgroup.to_owned(), before: count_kills(cgroup) }
     }
 
-    /// A line for the model if a process was ended meanwhile.
+    /// A remark for the model if a process was ended meanwhile.
     pub fn note(&self) -> Option<String> {
         let ended = count_kills(&self.cgroup).saturating_sub(self.before);
         (ended > 0).then(|| {
@@ -30,9 +30,9 @@ impl OomWatch {
                 |limit| format!("the {} that this container may have", show_size(limit)),
             );
             format!(
-                "[note] The kernel ended {ended} process{} here: commands needed more memory than {limit}. \
+                "The kernel ended {ended} process{} here: commands needed more memory than {limit}. \
                  Do less at once (fewer jobs or workers, smaller pieces); if that can't be, tell the people that \
-                 the AgentRole's `spec.workspace.resources` needs a higher memory limit.\n",
+                 the AgentRole's `spec.workspace.resources` needs a higher memory limit.",
                 if ended == 1 { "" } else { "es" },
             )
         })

@@ -497,6 +497,8 @@ pub enum ToolboxReply {
         text: String,
         run: TestRun,
     },
+    /// With the toolbox's own remarks on what a command came to.
+    Noted(Box<ToolboxReply>, Vec<String>),
     Standing(WorktreeStanding),
     Surroundings(RoleSurroundings),
     Leftover(WorktreeLeftover),

@@ -294,7 +294,7 @@ impl Toolbox {
         let kept = self.keep_modes(args.job.is_none()).await?;
         let reply = self.shell.bash(&ground, &environment, args).await;
         restore_modes(kept).await?;
-        Ok(self.noted(reply?, &ready))
+        Ok(self.noted(reply?, ready))
     }
 
     async fn keep_work(&self) -> Result<ToolboxReply, ToolError> {
@@ -381,7 +381,8 @@ impl Toolbox {
             }
         };
         let run = TestRun { command, exit_code: ran.code, tree, unknown };
-        Ok(self.noted(ToolboxReply::Tested { text: unit_note(args) + &ran.text(), run }, &ready))
+        let reply = ToolboxReply::Tested { text: unit_note(args) + &ran.text(), run };
+        Ok(self.noted(reply.noting(ran.notes), ready))
     }
 
     /// Records the modes before a command: of the toolbox' own files, and of the worktree too for a role that may
@@ -423,27 +424,22 @@ impl Toolbox {
         &self,
         ground: &WorktreeRoot,
         command: Option<&str>,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Vec<String>, ToolError> {
         if !command.is_some_and(is_build) {
-            return Ok(String::new());
+            return Ok(Vec::new());
         }
         let told = self.shell.downloads().ready().await;
-        match &self.copy {
-            Some(copy) => Ok(told + &copy.set_up(self.site(ground)?, &self.shell).await?),
-            None => Ok(told),
-        }
+        let set_up = match &self.copy {
+            Some(copy) => copy.set_up(self.site(ground)?, &self.shell).await?,
+            None => None,
+        };
+        Ok(told.into_iter().chain(set_up).collect())
     }
 
     /// Adds the note on the copy, and what was done before the command, to a reply.
-    fn noted(&self, mut reply: ToolboxReply, ready: &str) -> ToolboxReply {
-        if let ToolboxReply::Text(text)
-        | ToolboxReply::Tested { text, .. }
-        | ToolboxReply::Started { text, .. } = &mut reply
-        {
-            let note = self.copy.as_ref().map(|copy| copy.note()).unwrap_or_default();
-            text.insert_str(0, &(note + ready));
-        }
-        reply
+    fn noted(&self, reply: ToolboxReply, ready: Vec<String>) -> ToolboxReply {
+        let note = self.copy.as_ref().and_then(|copy| copy.note());
+        reply.noting(note.into_iter().chain(ready))
     }
 
     fn environment(&self, ground: &WorktreeRoot) -> Result<CommandEnvironment, ToolError> {

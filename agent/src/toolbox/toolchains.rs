@@ -127,7 +127,13 @@ mod tests {
     use super::*;
 
     fn ran(output: &str) -> CommandResult {
-        CommandResult { output: output.into(), verdict: String::new(), code: Some(0), seconds: 0 }
+        CommandResult {
+            output: output.into(),
+            notes: vec![],
+            verdict: String::new(),
+            code: Some(0),
+            seconds: 0,
+        }
     }
 
     #[test]

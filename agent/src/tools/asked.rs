@@ -19,6 +19,12 @@ pub(super) fn read_reply(reply: ToolboxReply) -> Result<String, ToolFailure> {
     }
 }
 
+/// What a command came to, with the toolbox's own remarks.
+pub(super) fn read_noted(reply: ToolboxReply) -> Result<ToolOutcome, ToolFailure> {
+    let (reply, notes) = reply.with_notes();
+    Ok(ToolOutcome::plain(read_reply(reply)?).noting(notes))
+}
+
 /// A picture that people are shown; in base64.
 pub(super) async fn load_picture(cx: &ToolContext, path: &str) -> Result<String, ToolFailure> {
     load_source(cx, path).await.map(|picture| picture.data)

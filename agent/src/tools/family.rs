@@ -122,6 +122,48 @@ pub fn call_in_form(form: EditForm, name: &str, arguments: &str) -> Option<Writt
     }
 }
 
+/// What is said of a call, with the names of arguments that a model of a family is offered. Lines of a file, which have
+/// a tab behind their number, stay as they are.
+pub(super) fn words_in_form(form: EditForm, tool: &str, text: &str) -> String {
+    let names: &[(&str, &str)] = match (form, tool) {
+        (EditForm::ClaudeNames, "Read" | "Write") => &[("`path`", "`file_path`")],
+        (EditForm::ClaudeNames, "Edit") => &CLAUDE_WORDS,
+        (EditForm::Patch | EditForm::FreePatch, "Edit") => &PATCH_WORDS,
+        _ => return text.to_owned(),
+    };
+    let told = text.split_inclusive('\n').map(|line| {
+        if line.contains('\t') {
+            return line.to_owned();
+        }
+        names.iter().fold(line.to_owned(), |line, (own, offered)| line.replace(own, offered))
+    });
+    told.collect()
+}
+
+const CLAUDE_WORDS: [(&str, &str); 8] = [
+    ("`path`, and `edits` of `old` and `new`", "`file_path`, `old_string` and `new_string`"),
+    ("`edits` (item 1) ", ""),
+    ("`edits` is missing", "`old_string` is missing"),
+    ("`path`", "`file_path`"),
+    ("`old`", "`old_string`"),
+    ("`new`", "`new_string`"),
+    ("`all`", "`replace_all`"),
+    ("`all: true`", "`replace_all: true`"),
+];
+
+/// A patch is one text: what it changes has no names of its own.
+const PATCH_WORDS: [(&str, &str); 9] = [
+    ("use Edit with `path`, and `edits` of `old` and `new`", "use apply_patch with `input`"),
+    ("pass `patch`, or `path` and `edits`, not all of them", "pass the patch alone"),
+    ("arguments of Edit ", "arguments of apply_patch "),
+    ("`path` is missing", "`input` is missing"),
+    ("`edits` is missing", "`input` is missing"),
+    ("`edits` (item ", "(change "),
+    ("`patch`", "`input`"),
+    ("`old`", "the old text"),
+    ("`new`", "the new text"),
+];
+
 /// Several replacements stay a list, which Claude Code had under another name.
 fn claude_edit(given: &Map<String, Value>) -> Option<Map<String, Value>> {
     let path = given.get("path")?.clone();

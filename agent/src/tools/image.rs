@@ -214,23 +214,21 @@ async fn draw(
     for image in &drawn.images {
         kept.push(keep_image(cx, &image.id, &image.name).await?);
     }
-    Ok(ToolOutcome::plain(describe_drawn(&drawn, &kept)))
+    Ok(describe_drawn(drawn, &kept))
 }
 
 /// What was made, for the model.
-fn describe_drawn(drawn: &DrawnImages, kept: &[String]) -> String {
+fn describe_drawn(drawn: DrawnImages, kept: &[String]) -> ToolOutcome {
     let cost = drawn.cost.map(|cost| format!(" They cost ${cost}.")).unwrap_or_default();
     let mut text = format!("The conversation shows them now.{cost}");
     for (index, kept) in kept.iter().enumerate() {
         text = format!("{text}\n{}. {kept}", index + 1);
     }
-    if let Some(note) = &drawn.note {
-        text = format!("{text}\n[note] {note}");
-    }
-    format!(
+    let text = format!(
         "{text}\nRead shows you one. They are in no commit: KeepImage commits the one that people choose. “The second” is \
          the second of this list."
-    )
+    );
+    ToolOutcome::plain(text).noting(drawn.note)
 }
 
 /// Where an image is kept, in words.
@@ -302,13 +300,14 @@ mod tests {
         };
         let kept =
             ["`.codebutler/images/image-1.png`".to_owned(), "`slack:F2` (not kept)".to_owned()];
-        let text = describe_drawn(&drawn, &kept);
+        let ToolOutcome { text, notes, .. } = describe_drawn(drawn, &kept);
         assert!(
             text.starts_with(
                 "The conversation shows them now. They cost $0.08448.\n1. `.codebutler/"
             ),
             "{text}"
         );
-        assert!(text.contains("\n2. `slack:F2`") && text.contains("\n[note] 2 of 3"), "{text}");
+        assert!(text.contains("\n2. `slack:F2`"), "{text}");
+        assert_eq!(notes, ["2 of 3 were made: why"]);
     }
 }

@@ -159,8 +159,10 @@ pub struct StartedCall<'a> {
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
-    /// For the model.
+    /// For the model: words of others in it are guarded when it is shown.
     pub text: String,
+    /// What CodeButler itself has to say of it, a sentence or two each: shown behind the text, in its own voice.
+    pub notes: Vec<String>,
     /// For the run.
     pub kind: ResultKind,
     /// For the transcript, before the result.
@@ -173,7 +175,14 @@ impl ToolOutcome {
     }
 
     fn of(text: impl Into<String>, kind: ResultKind) -> Self {
-        Self { text: text.into(), kind, records: Vec::new() }
+        Self { text: text.into(), notes: Vec::new(), kind, records: Vec::new() }
+    }
+
+    /// With more remarks.
+    #[must_use]
+    pub fn noting(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(more);
+        self
     }
 
     /// With more for the transcript.
@@ -252,6 +261,11 @@ pub trait RoleTool: Send + Sync {
     fn is_paid(&self) -> bool {
         false
     }
+    /// Its arguments in the order in which their struct declares them.
+    #[cfg(test)]
+    fn declared(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// How much harm this call can do here.
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict;
     /// By which the effect of a call is found again. Recorded before [`RoleTool::call`]; `proposed` is
@@ -329,6 +343,11 @@ impl<H: Handler> RoleTool for H {
 
     fn is_paid(&self) -> bool {
         H::PAID
+    }
+
+    #[cfg(test)]
+    fn declared(&self) -> &'static [&'static str] {
+        tests::declared_fields::<H::Args>()
     }
 
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict {

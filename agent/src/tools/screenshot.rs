@@ -119,14 +119,15 @@ impl Handler for Screenshot {
                 )));
             }
         };
-        let said = match (moment, reply.is_failed) {
-            (None, _) => String::new(),
-            (Some(PageMoment::Before), true) => NOT_THERE.to_owned(),
-            (Some(PageMoment::After), true) => FAILED.to_owned(),
-            (Some(PageMoment::Before), false) => KEPT.to_owned(),
+        let plain = |said: &str| (said.to_owned(), Vec::new());
+        let (said, notes) = match (moment, reply.is_failed) {
+            (None, _) => plain(""),
+            (Some(PageMoment::Before), true) => plain(NOT_THERE),
+            (Some(PageMoment::After), true) => plain(FAILED),
+            (Some(PageMoment::Before), false) => plain(KEPT),
             (Some(PageMoment::After), false) => show_people(cx, call.key, &reply).await?,
         };
-        Ok(show_pictures(reply, &said))
+        Ok(show_pictures(reply, &said).noting(notes))
     }
 }
 
@@ -135,7 +136,7 @@ async fn show_people(
     cx: &ToolContext,
     key: &str,
     reply: &ScreenshotReply,
-) -> Result<String, ToolFailure> {
+) -> Result<(String, Vec<String>), ToolFailure> {
     let (mut views, mut same) = (Vec::new(), Vec::new());
     for picture in &reply.pictures {
         let view = compare_view(cx, picture).await?;
@@ -147,7 +148,7 @@ async fn show_people(
     }
     let mut said = describe_same(&same);
     if views.is_empty() {
-        return Ok(format!("{said} Nothing was shown to people."));
+        return Ok((format!("{said} Nothing was shown to people."), Vec::new()));
     }
     let new: Vec<String> =
         views.iter().filter(|view| view.before.is_none()).map(ComparedView::describe).collect();
@@ -163,13 +164,10 @@ async fn show_people(
             if !new.is_empty() {
                 said = format!("{said} {} {}", new.join("; "), SHOWN_ALONE);
             }
-            for note in shown.notes {
-                said = format!("{said}\n[note] {note}");
-            }
-            Ok(said.trim().to_owned())
+            Ok((said.trim().to_owned(), shown.notes))
         }
         Err(ToolFailure::Respond(why)) => {
-            Ok(format!("{said}\n[note] people are not shown them: {why}").trim().to_owned())
+            Ok((said.trim().to_owned(), vec![format!("People are not shown them: {why}")]))
         }
         Err(failure) => Err(failure),
     }

@@ -1,5 +1,7 @@
 //! The tools as a model is offered them.
 
+use serde::Deserialize as _;
+
 use super::*;
 
 #[test]
@@ -29,18 +31,64 @@ fn arguments_stand_in_the_order_in_which_they_are_declared() {
     ] {
         assert_eq!(keys(name, pointer), expected, "{name}");
     }
-    for (name, first) in [
-        ("Read", "path"),
-        ("Bash", "command"),
-        ("Grep", "pattern"),
-        ("Glob", "pattern"),
-        ("GitCommit", "message"),
-        ("SendMessage", "message"),
-        ("CloseThread", "summary"),
-    ] {
-        let all = keys(name, "/properties");
-        assert_eq!(all.split(' ').next(), Some(first), "{name}: {all}");
+}
+
+/// Every argument of every tool, in the order of the structs: it is what models are sent, and fill in from the first to
+/// the last.
+#[test]
+fn the_first_key_of_each_schema_is_the_first_field_of_its_struct() {
+    let mut seen = 0;
+    for tool in all() {
+        let (whole, told) = (tool.schema(), tool.spec()["function"]["parameters"].clone());
+        let named = |schema: &Value| {
+            let properties = schema["properties"].as_object();
+            properties.into_iter().flat_map(|all| all.keys().cloned()).collect::<Vec<_>>()
+        };
+        let (known, told) = (named(&whole), named(&told));
+        // Other names of an argument are fields of no schema.
+        let declared =
+            tool.declared().iter().filter(|field| known.iter().any(|one| one == **field));
+        let declared: Vec<_> = declared.copied().collect();
+        assert_eq!(known, declared, "{}", tool.name());
+        let offered: Vec<_> =
+            declared.into_iter().filter(|field| told.iter().any(|one| one == field)).collect();
+        assert_eq!(told, offered, "{}", tool.name());
+        seen += told.len();
     }
+    assert!(seen > 100, "{seen} arguments");
+}
+
+/// Reads nothing, and takes down which fields a struct asks for.
+struct FieldProbe<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> serde::Deserializer<'de> for FieldProbe<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: serde::de::Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("it is a probe"))
+    }
+
+    fn deserialize_struct<V: serde::de::Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The fields of a struct, as it declares them.
+pub(super) fn declared_fields<T: DeserializeOwned>() -> &'static [&'static str] {
+    let mut fields: &'static [&'static str] = &[];
+    let _ = T::deserialize(FieldProbe(&mut fields));
+    fields
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn show_thread(thread: &wire::OtherThread) -> String {
     list("its plan names", &thread.planned, 0);
     list("its branch changes", &thread.changed, thread.more);
     if let Some(wire::ThreadOverlap { files, folders, symbols, text, .. }) = &thread.overlap {
-        list("MEETS this conversation at", files, 0);
+        list("OVERLAPS with this conversation at", files, 0);
         list("is at other files in", folders, 0);
         list("at these definitions", symbols, 0);
         lines.extend(text.map(|text| format!("  {}", show_merge(text))));

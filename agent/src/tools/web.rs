@@ -122,7 +122,7 @@ impl Handler for WebSearch {
         let key = call.key.to_owned();
         let wanted = wire::WebSearch { query: args.query, key, again: call.again };
         match cx.gateway.web_search(&wanted).await {
-            Ok(found) => Ok(ToolOutcome::plain(describe_found(&found))),
+            Ok(found) => Ok(show_found(&found)),
             Err(error) => Err(match explain_refusal(&error) {
                 Some(why) => ToolFailure::Respond(why),
                 None => error.into(),
@@ -131,22 +131,23 @@ impl Handler for WebSearch {
     }
 }
 
-fn describe_found(found: &wire::WebResults) -> String {
+fn show_found(found: &wire::WebResults) -> ToolOutcome {
     let shown = found.results.iter().enumerate().map(|(index, result)| {
         let wire::WebResult { title, url, snippet } = result;
         format!("{}. {title}\n   {url}\n   {snippet}", index + 1)
     });
     let shown = shown.collect::<Vec<_>>().join("\n");
     match (&found.note, found.results.is_empty()) {
-        (None, true) => "nothing was found: try other words".to_owned(),
-        (None, false) => shown,
-        (Some(note), true) => format!("nothing was found: {note}"),
-        (Some(note), false) => format!("{shown}\n[note] {note}"),
+        (None, true) => ToolOutcome::plain("nothing was found: try other words"),
+        (Some(note), true) => ToolOutcome::plain(format!("nothing was found: {note}")),
+        (note, false) => ToolOutcome::plain(shown).noting(note.clone()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use codebutler_guides::voice::annotate;
+
     use super::*;
 
     #[test]
@@ -154,7 +155,8 @@ mod tests {
         let hit = wire::WebResult { title: "T".into(), url: "U".into(), snippet: "S".into() };
         let told = |results: &[wire::WebResult], note: Option<&str>| {
             let note = note.map(ToOwned::to_owned);
-            describe_found(&wire::WebResults { results: results.to_vec(), note })
+            let found = show_found(&wire::WebResults { results: results.to_vec(), note });
+            annotate(&found.text, &found.notes)
         };
         assert_eq!(told(&[], None), "nothing was found: try other words");
         assert_eq!(told(&[], Some("no search")), "nothing was found: no search");

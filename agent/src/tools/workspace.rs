@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::asked::{ask_done, ask_text, read_reply};
+use super::asked::{ask_done, ask_text, read_noted, read_reply};
 use super::{
     CallRisk, Handler, PushResult, RelayedRequest, RoleTool, StartedCall, ToolContext, ToolFailure,
     ToolOutcome, attachment, history,
@@ -223,11 +223,10 @@ impl Handler for Bash {
         call: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
         if call.again {
-            return Ok(ToolOutcome::plain(
-                "[note] The pod was restarted while this command ran: it was interrupted, and \
+            let said = "The pod was restarted while this command ran: it was interrupted, and \
                  whether it had finished is not known. Look at what it did before you decide to run it \
-                 again. Files have to be read again before they are edited.",
-            ));
+                 again. Files have to be read again before they are edited.";
+            return Ok(ToolOutcome::plain("").noting([said.to_owned()]));
         }
         let foreground = !args.background.unwrap_or(false);
         let command = args.command.clone().unwrap_or_default();
@@ -235,7 +234,7 @@ impl Handler for Bash {
         let at_root = args.workdir.as_deref().is_none_or(|folder| folder == "." || folder == "./");
         let tests = at_root && cx.tests.is(&command);
         if !tests && !is_build(&command) {
-            return ask_done(cx, ToolboxRequest::Bash(args)).await;
+            return read_noted(cx.toolbox.ask(ToolboxRequest::Bash(args)).await?);
         }
         let slot = cx.builds.slot().await?;
         let waited = slot.waited.clone().unwrap_or_default();
@@ -255,25 +254,24 @@ async fn run_build(
     args: args::BashArgs,
     slot: BuildSlot,
 ) -> Result<ToolOutcome, ToolFailure> {
-    match cx.toolbox.ask(ToolboxRequest::Bash(args)).await? {
-        ToolboxReply::Started { job, text } => {
-            let toolbox = cx.toolbox.clone();
-            tokio::spawn(async move {
-                let _ = toolbox.ask(ToolboxRequest::JobEnded { job }).await;
-                drop(slot);
-            });
-            Ok(ToolOutcome::plain(text))
-        }
-        other => read_reply(other).map(ToolOutcome::plain),
+    let (reply, notes) = cx.toolbox.ask(ToolboxRequest::Bash(args)).await?.with_notes();
+    if let ToolboxReply::Started { job, .. } = &reply {
+        let (job, toolbox) = (*job, cx.toolbox.clone());
+        tokio::spawn(async move {
+            let _ = toolbox.ask(ToolboxRequest::JobEnded { job }).await;
+            drop(slot);
+        });
     }
+    Ok(ToolOutcome::plain(read_reply(reply)?).noting(notes))
 }
 
 /// The test command itself: what is seen of it goes on record.
 async fn run_test(cx: &ToolContext, args: args::BashArgs) -> Result<ToolOutcome, ToolFailure> {
-    match cx.toolbox.ask(ToolboxRequest::Test(args)).await? {
+    let (reply, notes) = cx.toolbox.ask(ToolboxRequest::Test(args)).await?.with_notes();
+    match reply {
         ToolboxReply::Tested { text, run } => {
             let tested = TranscriptRecord::Tested { test: run };
-            Ok(ToolOutcome::plain(text).recording([tested]))
+            Ok(ToolOutcome::plain(text).noting(notes).recording([tested]))
         }
         ToolboxReply::Refused(why) => Err(ToolFailure::Respond(why)),
         ToolboxReply::Failed(why) => Err(ToolFailure::Stop(why)),

@@ -107,6 +107,9 @@ pub enum TranscriptRecord {
         call: usize,
         /// Result as text, for the model.
         text: String,
+        /// Notes of CodeButler itself on the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
         /// Consequence of the result for the run.
         #[serde(default)]
         kind: ResultKind,

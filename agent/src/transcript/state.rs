@@ -54,6 +54,8 @@ pub struct TranscriptState {
     scale: Option<f64>,
     /// Model whose reasoning the newest answer holds.
     thinker: Option<String>,
+    /// The model that was asked last, and the one that answered in its place.
+    stand_in: Option<(String, String)>,
     /// Facts on the plan and the pull request that the role was told last.
     facts: Option<String>,
     /// The approved plan as the role was shown it last, and what counts for its files.
@@ -244,7 +246,9 @@ impl TranscriptState {
                     answer.intents.insert(*call, key.clone());
                 }
             }
-            TranscriptRecord::Result { call, text, kind } => self.result(*call, text, *kind),
+            TranscriptRecord::Result { call, text, notes, kind } => {
+                self.result(*call, (text, notes), *kind);
+            }
             TranscriptRecord::Held { why } => self.go_on(why, |run| run.parting.held = true),
             TranscriptRecord::Stuck { why, model } => self.stuck(why, model.as_deref()),
             TranscriptRecord::Asked { hash, key, call } => {

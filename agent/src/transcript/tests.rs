@@ -27,7 +27,12 @@ fn records() -> Vec<TranscriptRecord> {
                 ..AssistantMessage::default()
             },
             usage: None,
-            source: Some(AnswerSource { model: "m".into(), by: Some("n".into()), shown: Some(5) }),
+            source: Some(AnswerSource {
+                model: "m".into(),
+                by: Some("n".into()),
+                shown: Some(5),
+                ..AnswerSource::default()
+            }),
         },
         TranscriptRecord::Unreadable { why: "ñ \n \"quoted\"".into() },
         TranscriptRecord::Intent { call: 0, key: "k".into(), consent: None },

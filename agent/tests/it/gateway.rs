@@ -20,15 +20,15 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::{any, get, post};
 use codebutler_wire::history::{HistoryLine, ToldEntry, VERSION};
 use codebutler_wire::{
     ApprovalReply, ApprovalRequest, ApprovalState, BuildClaim, BuildTurn, BuildWant, CloseThread,
     ComparisonShown, EndVerdict, ErrorBody, ErrorCode, ErrorDetail, FILE_NAME, HistoryBatch,
     HistoryKept, HistoryLines, LastWords, MessageAuthor, OpenPullRequest, OtherThread, PostMessage,
-    PostedMessage, PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, ShowComparison,
-    SlackTs, ThreadClosed, ThreadMessage, VersionedInbox,
+    PostedMessage, PullRequestState, RoleInbox, RoleSession, RoleState, RunReport, STAND_IN,
+    ShowComparison, SlackTs, ThreadClosed, ThreadMessage, VersionedInbox,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -443,7 +443,12 @@ async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Respon
     }
     match (inner.model)(&messages) {
         Value::String(raw) => raw.into_response(),
-        body => Json(body).into_response(),
+        mut body => {
+            let instead = body.as_object_mut().and_then(|body| body.remove("stand_in"));
+            let named =
+                instead.iter().filter_map(Value::as_str).map(|model| (STAND_IN, model.to_owned()));
+            (AppendHeaders(named.collect::<Vec<_>>()), Json(body)).into_response()
+        }
     }
 }
 

@@ -62,7 +62,7 @@ async fn a_plan_that_meets_another_thread_is_told_so() {
     shop-2: coder, `codebutler/shop-2`, plan approved, pull request #7, changed lines: 40 in 3 files
       its plan names: src/
       its branch changes: src/price.rs and 2 more
-      MEETS this conversation at: src/price.rs
+      OVERLAPS with this conversation at: src/price.rs
       at these definitions: src/price.rs: total
       what both have pushed CONFLICTS: the second one to be merged has to adapt
     shop-3: not begun, no branch yet, no plan

@@ -395,10 +395,11 @@ async fn a_test_run_in_a_copy_is_evidence_for_what_it_tested() {
             ..args::BashArgs::default()
         })
     };
-    let tested = async |command: &str| match t.toolbox.ask(test(command)).await.unwrap() {
-        ToolboxReply::Tested { text, run } => (text, run),
-        other => panic!("{other:?}"),
-    };
+    let tested =
+        async |command: &str| match t.toolbox.ask(test(command)).await.unwrap().with_notes().0 {
+            ToolboxReply::Tested { text, run } => (text, run),
+            other => panic!("{other:?}"),
+        };
     let head = crate::world::git(&t.world.tree(""), &["rev-parse", "HEAD^{tree}"]);
     // Files that a command has left in the copy are not what is tested.
     run(&t.toolbox, "echo forged > README && echo x > helper").await;
@@ -423,7 +424,7 @@ async fn a_copy_is_set_up_before_the_first_command_that_builds_and_not_for_one_t
     assert!(!out.contains("set up first"), "{out}");
     // Of no account what comes of them: they build.
     let first = run(&t.toolbox, "make -s nothing; cat made/log").await;
-    assert!(first.starts_with("[note] The copy was set up first, with `mkdir"), "{first}");
+    assert!(first.contains("\n[note] The copy was set up first, with `mkdir"), "{first}");
     let second = run(&t.toolbox, "make -s nothing; cat made/log").await;
     assert!(!second.contains("set up first") && second.contains("x\n[exit code 0"), "{second}");
     assert!(!t.world.tree("made").exists());

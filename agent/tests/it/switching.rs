@@ -1,7 +1,7 @@
 //! One conversation, several models and providers: what one of them gave, no other one is sent.
 
 use axum::http::StatusCode;
-use codebutler_wire::{CacheForm, ErrorCode, ModelFacts, SharedPicture};
+use codebutler_wire::{CacheForm, EditForm, ErrorCode, ModelFacts, SharedPicture};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, says};
@@ -211,4 +211,75 @@ async fn a_template_that_refuses_without_a_reason_is_sent_each_form_once() {
     assert_eq!(inner.post_texts(), ["done"]);
     let roles: Vec<_> = inner.asked[0].iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user"], "instructions and message in one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stand_in_of_another_family_is_offered_and_shown_its_own_tools() {
+    let stood_in = |mut answer: Value| {
+        answer["stand_in"] = json!("lab/claude");
+        answer
+    };
+    let patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch";
+    let mut world = World::new(in_order(vec![
+        calls(&[("apply_patch", json!({"input": patch}))]),
+        // It is served no more: another one of the pool answers, with what it was offered.
+        stood_in(calls(&[("Read", json!({"path": "a.txt"}))])),
+        stood_in(calls(&[("Edit", json!({"file_path": "a.txt", "old_string": "x"}))])),
+        calls(&[("GitLog", json!({}))]),
+        says("done"),
+    ]))
+    .await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "lab/claude".into()];
+        inner.session.tools = ["Read", "Write", "Edit", "GitLog"].map(String::from).to_vec();
+        for (model, edits) in
+            [("scripted/pm", EditForm::Patch), ("lab/claude", EditForm::ClaudeNames)]
+        {
+            let facts = ModelFacts { edits, ..ModelFacts::default() };
+            inner.session.facts.insert(model.into(), facts);
+        }
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let offered = |n: usize| {
+        let tools = inner.requests[n]["tools"].as_array().unwrap();
+        let names = tools.iter().filter_map(|tool| tool["function"]["name"].as_str());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let patches = "Read Write apply_patch GitLog";
+    let edits = "Read Write Edit GitLog";
+    assert_eq!([0, 1, 2, 3, 4].map(offered), [patches, patches, edits, edits, patches]);
+    let shown = |n: usize, call: usize| {
+        let calls = inner.asked[n].iter().filter_map(|message| message["tool_calls"].get(0));
+        let call = calls.map(|call| &call["function"]).nth(call).unwrap();
+        format!("{} {}", call["name"].as_str().unwrap(), call["arguments"].as_str().unwrap())
+    };
+    // What was read before is shown as each of them writes it.
+    assert_eq!(shown(1, 0), format!("apply_patch {}", json!({"input": patch})));
+    assert_eq!(shown(2, 1), r#"Read {"file_path":"a.txt"}"#);
+    assert_eq!(shown(4, 1), r#"Read {"path":"a.txt"}"#);
+    let told = crate::world::results(&inner.asked[3]);
+    assert!(told[2].ends_with("`new_string` is missing"), "{told:?}");
+    assert_eq!(inner.post_texts(), ["done"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patch_that_is_none_is_answered_in_the_words_of_patches() {
+    let mut world =
+        World::new(in_order(vec![calls(&[("apply_patch", json!({"text": ""}))]), says("done")]))
+            .await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.tools = vec!["Edit".into()];
+        let facts = ModelFacts { edits: EditForm::Patch, ..ModelFacts::default() };
+        inner.session.facts.insert("scripted/pm".into(), facts);
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let told = crate::world::results(&inner.asked[1])[0];
+    let expected = "Error: the arguments of apply_patch do not fit its schema: `input` is missing";
+    assert!(told.starts_with(expected), "{told}");
 }

@@ -10,6 +10,7 @@ use codebutler_agent::toolbox::client::{ToolboxClient, ToolboxError};
 use codebutler_agent::toolbox::protocol::{
     CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest,
 };
+use codebutler_guides::voice::annotate;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::net::UnixStream;
@@ -64,8 +65,9 @@ pub(crate) fn bash(command: &str, timeout: Option<u32>) -> ToolboxRequest {
 }
 
 pub(crate) async fn text(toolbox: &ToolboxClient, request: ToolboxRequest) -> String {
-    match toolbox.ask(request).await.unwrap() {
-        ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => text,
+    let (reply, notes) = toolbox.ask(request).await.unwrap().with_notes();
+    match reply {
+        ToolboxReply::Text(text) | ToolboxReply::Started { text, .. } => annotate(&text, &notes),
         other => panic!("{other:?}"),
     }
 }
@@ -285,9 +287,9 @@ async fn a_model_hears_that_the_kernel_ended_a_process_for_want_of_memory() {
         let out = text(&t.toolbox, bash("true", None)).await;
         assert!(!out.contains("kernel"), "{out}");
         let out = text(&t.toolbox, bash(&command, None)).await;
-        let said = "[note] The kernel ended 2 processes here: commands needed more memory than the \
+        let said = "The kernel ended 2 processes here: commands needed more memory than the \
                     2 GiB that this container may have. Do less at once";
-        assert!(out.contains(said) && out.contains("[exit code 0"), "{out}");
+        assert!(out.contains(&format!("\n[note] {said}")) && out.contains("[exit code 0"), "{out}");
         assert!(!text(&t.toolbox, bash("true", None)).await.contains("kernel"));
 
         let job = args::BashArgs {

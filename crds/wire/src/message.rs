@@ -58,6 +58,9 @@ pub const MAX_SHARED_FILE: u64 = 64 * 1024 * 1024;
 /// The header with a file's name, percent-encoded.
 pub const FILE_NAME: &str = "x-codebutler-file-name";
 
+/// The header of a model's answer with the model that gave it, where another one of the role's stood in for it.
+pub const STAND_IN: &str = "x-codebutler-stand-in";
+
 /// A picture in a message of the conversation: what to ask [`path::PICTURES`](super::path::PICTURES)
 /// for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

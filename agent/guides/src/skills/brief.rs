@@ -58,7 +58,7 @@ fn describe_file(path: &str, own: &str) -> String {
     format!(
         "Its files are in `{folder}/` of the worktree; its scripts are run with Bash, and reach no more than any command. \
          Do it yourself where it changes nothing, as `{own}` can; otherwise it belongs into a plan that names `{path}`, \
-         for whoever carries it out to read."
+         for the role that carries it out to read."
     )
 }
 

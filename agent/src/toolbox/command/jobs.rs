@@ -177,5 +177,6 @@ async fn follow_job(
         Some(ended) => end_verdict(ended, took),
         None => format!("[killed on request, {took:.1} s]"),
     };
-    *lock(&job.verdict) = Some(memory.note().unwrap_or_default() + &said);
+    *lock(&job.verdict) =
+        Some(memory.note().map_or_else(String::new, |note| format!("[{note}]\n")) + &said);
 }

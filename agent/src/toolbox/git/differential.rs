@@ -276,7 +276,7 @@ fn play(seed: u64, dir: &Path, template: &Path, tally: &mut Tally) -> Result<(),
                 return Err(format!("{log}before a snapshot:\n{before}\nbehind it:\n{after}"));
             }
         }
-        let receipt = snapshot_tree(&place, &tree).map_err(|e| format!("{log}receipt: {e}"))?;
+        let receipt = snapshot_tree(&place, &tree).map_err(|e| format!("{log}tested tree: {e}"))?;
         let filtered = unconvertible_files(&tree, attributes);
         let aside = if kind == 1 { left_out(&theirs) } else { Vec::new() };
         put_aside(&theirs, &aside);
@@ -332,7 +332,7 @@ fn play(seed: u64, dir: &Path, template: &Path, tally: &mut Tally) -> Result<(),
         if paths.is_none() && moved && !told && aside.is_empty() && filtered.is_empty() {
             let head = head_of(&tree).1.to_string();
             if head != receipt {
-                return Err(format!("{log}the receipt is of {receipt}, the commit of {head}"));
+                return Err(format!("{log}tested is {receipt}, committed {head}"));
             }
         }
     }

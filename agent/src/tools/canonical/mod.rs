@@ -13,7 +13,7 @@ mod names;
 
 use serde_json::{Map, Value};
 
-use super::family::call_in_form;
+use super::family::{call_in_form, words_in_form};
 use super::{RoleTool, RoleTools, ToolFailure};
 use crate::model::{AssistantMessage, ToolCall, WrittenCall};
 
@@ -40,6 +40,21 @@ impl RoleTools {
             message.written.extend(shown.map(|shown| WrittenCall { call: place, ..shown }));
         }
         message
+    }
+
+    /// Why a call came to nothing, with the names that the model was offered.
+    pub fn explain(&self, called: &str, failure: ToolFailure) -> ToolFailure {
+        match failure {
+            ToolFailure::Respond(why) => ToolFailure::Respond(self.told_of(called, &why)),
+            ToolFailure::Fault(why) => ToolFailure::Fault(self.told_of(called, &why)),
+            other => other,
+        }
+    }
+
+    /// What is said of a call, with the names that the model was offered.
+    pub fn told_of(&self, called: &str, text: &str) -> String {
+        let meant = names::resolve_name(called, |name| self.has(name));
+        words_in_form(self.form(), meant.map_or(called, |meant| meant.tool), text)
     }
 
     /// A call in its one form.

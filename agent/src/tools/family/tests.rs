@@ -4,7 +4,7 @@ use codebutler_wire::{EditForm, TOOLS};
 use serde_json::{Value, json};
 
 use super::super::RoleTools;
-use crate::model::{AnswerSource, AssistantMessage, parse_reply};
+use crate::model::{AnswerSource, AssistantMessage, ToolCall, parse_reply};
 
 const PATCH: &str =
     "*** Begin Patch\n*** Update File: src/a.rs\n@@ fn total() {\n-    0.1\n+    1\n*** End Patch";
@@ -176,4 +176,53 @@ fn a_call_under_another_name_is_shown_in_the_form_that_is_offered() {
 fn a_refused_call_names_the_tools_that_are_offered() {
     let error = tools(EditForm::Patch).find("Teleport").err().unwrap().to_string();
     assert!(error.contains("apply_patch") && !error.contains(" Edit,"), "{error}");
+}
+
+#[test]
+fn errors_name_arguments_as_they_are_offered() {
+    let told = |form, name: &str, arguments: &str| {
+        let tools = tools(form);
+        let call = ToolCall { id: "c".into(), name: name.into(), arguments: arguments.into() };
+        let failure = tools.canonical(&call).err().unwrap_or_else(|| panic!("{name} {arguments}"));
+        tools.explain(name, failure).to_string()
+    };
+    let claude = |name, arguments| told(EditForm::ClaudeNames, name, arguments);
+    assert_eq!(
+        claude("Edit", r#"{"file_path": "a", "old_string": "x"}"#),
+        "the arguments of Edit do not fit its schema: `new_string` is missing"
+    );
+    assert_eq!(
+        claude("Edit", r#"{"file_path": "a"}"#),
+        "the arguments of Edit do not fit its schema: `old_string` is missing"
+    );
+    assert!(claude("Write", r#"{"content": "x"}"#).ends_with("`file_path` is missing"));
+    assert!(claude("Read", "{}").ends_with("`file_path` is missing"));
+    for form in [EditForm::Patch, EditForm::FreePatch] {
+        for arguments in ["{}", r#"{"path": "a"}"#] {
+            assert_eq!(
+                told(form, "apply_patch", arguments),
+                "the arguments of apply_patch do not fit its schema: `input` is missing",
+                "{arguments}"
+            );
+        }
+        assert!(told(form, "Read", "{}").ends_with("`path` is missing"));
+    }
+    let plain = told(EditForm::Replacements, "str_replace", r#"{"path": "a", "old_str": "x"}"#);
+    assert!(plain.ends_with("(item 1) `new` is missing"), "{plain}");
+    let undo = r#"{"command": "undo_edit", "path": "a"}"#;
+    assert!(
+        claude("str_replace_editor", undo)
+            .ends_with("use Edit with `file_path`, `old_string` and `new_string`")
+    );
+    // What a file says stays as it is.
+    let shown = "edit 1: `old` occurs 2 times\n     7\tlet `old` = `path`;\n";
+    assert_eq!(
+        tools(EditForm::ClaudeNames).told_of("Edit", shown),
+        "edit 1: `old_string` occurs 2 times\n     7\tlet `old` = `path`;\n"
+    );
+    let patch = tools(EditForm::Patch);
+    assert_eq!(
+        patch.told_of("apply_patch", "edit 1: `old` is empty"),
+        "edit 1: the old text is empty"
+    );
 }

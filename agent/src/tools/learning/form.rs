@@ -175,7 +175,7 @@ pub(super) fn show_change(
         ChangeKind::Add => "Add to",
         ChangeKind::Replace => "Change in",
         ChangeKind::Archive => "Archive in",
-        ChangeKind::Map => "Map in",
+        ChangeKind::Map => "Project map in",
         ChangeKind::Item => "Item in",
         ChangeKind::Workflow => "Workflow in",
         ChangeKind::File => "All of",

@@ -94,7 +94,7 @@ impl RoleTool for ServerTool {
             arguments: Value::Object(arguments),
         };
         let answer = cx.gateway.call_server(&call).await.map_err(result::explain_failure)?;
-        Ok(result::show_result(cx, answer, "").await)
+        Ok(result::show_result(cx, answer).await)
     }
 }
 

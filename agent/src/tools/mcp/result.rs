@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use codebutler_guides::text::clip_text;
-use codebutler_guides::voice::{guard_fence, join_lines};
+use codebutler_guides::voice::guard_fence;
 use codebutler_wire::{McpPicture, McpResult, McpSound};
 
 use super::super::{ToolContext, ToolFailure, ToolOutcome};
@@ -34,8 +34,8 @@ pub(super) fn explain_failure(error: GatewayError) -> ToolFailure {
     }
 }
 
-/// A result for the model, with a sentence of our own behind it.
-pub(super) async fn show_result(cx: &ToolContext, result: McpResult, note: &str) -> ToolOutcome {
+/// A result for the model, with remarks of our own behind it.
+pub(super) async fn show_result(cx: &ToolContext, result: McpResult) -> ToolOutcome {
     let McpResult { text, failed, whole, pictures, sounds, notes } = result;
     let mut out = String::new();
     if failed {
@@ -51,42 +51,32 @@ pub(super) async fn show_result(cx: &ToolContext, result: McpResult, note: &str)
     } else {
         let _ = writeln!(out, "{}", fence_words(&text));
     }
+    let mut remarks = Vec::new();
     if let Some(whole) = whole {
-        let _ = writeln!(out, "[note] {}", keep_whole(cx, &whole).await);
+        remarks.push(keep_whole(cx, &whole).await);
     }
     let mut records = Vec::new();
     for (index, picture) in pictures.into_iter().enumerate() {
         match read_picture(index + 1, picture) {
             Ok(picture) => {
                 let shown = &picture.shown;
-                let _ = writeln!(
-                    out,
-                    "[note] `{shown}` follows as a picture, if you can be shown any."
-                );
+                remarks.push(format!("`{shown}` follows as a picture, if you can be shown any."));
                 records.push(TranscriptRecord::Picture(picture));
             }
-            Err(why) => {
-                let _ = writeln!(out, "[note] {why}");
-            }
+            Err(why) => remarks.push(why),
         }
     }
     for (index, sound) in sounds.into_iter().enumerate() {
         match read_sound(index + 1, sound) {
             Some(sound) => {
-                let shown = &sound.shown;
-                let _ = writeln!(out, "[note] `{shown}` follows, if you can hear.");
+                remarks.push(format!("`{}` follows, if you can hear.", sound.shown));
                 records.push(TranscriptRecord::Picture(sound));
             }
-            None => {
-                let _ = writeln!(out, "[note] Sound {} is left out: it can't be read.", index + 1);
-            }
+            None => remarks.push(format!("Sound {} is left out: it can't be read.", index + 1)),
         }
     }
-    for said in &notes {
-        let _ = writeln!(out, "[note] {}.", join_lines(said).trim_end_matches('.'));
-    }
-    out.push_str(note);
-    ToolOutcome::plain(out.trim_end()).recording(records)
+    remarks.extend(notes.iter().map(|said| format!("{}.", said.trim_end_matches('.'))));
+    ToolOutcome::plain(out.trim_end()).noting(remarks).recording(records)
 }
 
 /// Keeps a text in a file, and says where.

@@ -50,6 +50,12 @@ impl TranscriptState {
         self.thinker.as_deref()
     }
 
+    /// The model that answered last in place of this one.
+    pub fn stand_in(&self, asked: &str) -> Option<&str> {
+        let (model, instead) = self.stand_in.as_ref()?;
+        (model == asked).then_some(instead.as_str())
+    }
+
     /// Facts on the plan and the pull request that the role was told last.
     pub fn facts(&self) -> Option<&str> {
         self.facts.as_deref()
@@ -70,6 +76,8 @@ impl TranscriptState {
             unnamed && asked == source.map(|source| source.model.as_str())
         };
         self.thinker = self.thinker.take().filter(same).or(thinker);
+        self.stand_in =
+            source.and_then(|source| Some((source.model.clone(), source.instead.clone()?)));
         self.measure(usage, source);
         self.note_files(message);
         let Some(run) = &mut self.run else { return };

@@ -12,7 +12,7 @@ use crate::model::{self, AssistantMessage, ToolCall};
 use crate::run::stuck::HashedStep;
 use crate::tools::proof::hands_over;
 use crate::transcript::{ActionConsent, ModelPicture, ResultKind};
-use codebutler_guides::voice::{guard_voice, has_voice, quote_lines};
+use codebutler_guides::voice::{annotate, append_notes, has_orders, quote_lines};
 
 /// A question about an action.
 #[derive(Debug)]
@@ -66,21 +66,26 @@ impl TranscriptState {
         }
     }
 
-    pub(super) fn result(&mut self, call: usize, text: &str, kind: ResultKind) {
+    pub(super) fn result(
+        &mut self,
+        call: usize,
+        (text, notes): (&str, &[String]),
+        kind: ResultKind,
+    ) {
         let Some(run) = &mut self.run else { return };
         let Some(answer) = &mut run.answer else { return };
         let Some(asked) = answer.message.tool_calls.get(call) else { return };
         self.chat.push(match &answer.allowed {
             // A tool message has to stand behind the call that it is the result of.
-            None => model::tool_message(&asked.id, &guard_voice(text)),
+            None => model::tool_message(&asked.id, &annotate(text, notes)),
             Some(_) => model::user_message(&format!(
                 "[CodeButler] {} was carried out, as it was allowed. Its result:\n{}",
                 asked.name,
-                quote_lines(text)
+                append_notes(quote_lines(text), notes)
             )),
         });
         // Messages that are read back from this conversation have the system's own lines in them.
-        if asked.name != READ_BACK && has_voice(text) {
+        if asked.name != READ_BACK && has_orders(text) {
             self.forgers.insert(asked.name.clone());
         }
         run.steps.push(HashedStep {
@@ -124,7 +129,10 @@ impl TranscriptState {
         let missing: Vec<_> = answer
             .open_calls()
             .map(|(_, call)| match &answer.allowed {
-                None => model::tool_message(&call.id, &format!("[note] Not carried out: {why}.")),
+                None => model::tool_message(
+                    &call.id,
+                    &annotate("", &[format!("Not carried out: {why}.")]),
+                ),
                 Some(_) => model::user_message(STILL_COUNTS),
             })
             .collect();

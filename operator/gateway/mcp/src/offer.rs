@@ -230,8 +230,10 @@ fn describe_tool(
     let reads = judge_tool(tool, spec).is_ok_and(|judged| judged.risk == ToolRisk::Runs);
     let mut description = guard.fenced(&spec.name, words);
     if clean.is_cut {
-        description.push_str("\n[note] Its schema is too large to be shown in full: its server has arguments, or rules for \
-                              them, that are left out here.");
+        description.push_str(
+            "\nIts schema is too large to be shown in full: its server has arguments, or rules for \
+                              them, that are left out here.",
+        );
     }
     McpTool {
         name: name_tool(&spec.name, &tool.name),

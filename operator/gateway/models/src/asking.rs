@@ -43,7 +43,7 @@ async fn ask_model(
     let made = gateway.answers.spawn(making.in_current_span());
     let unreadable = || ApiError::new(ErrorCode::Upstream, "the model's answer has no text");
     match answered.await {
-        Ok(Ok(ModelReply::Whole(answer))) => {
+        Ok(Ok(ModelReply::Whole { answer, .. })) => {
             // It was charged before it was answered.
             let bill = made.await.ok().flatten().flatten();
             let cost = bill.map(|bill| bill.usage.cost).unwrap_or_default();

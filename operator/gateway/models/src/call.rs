@@ -41,7 +41,11 @@ use crate::services::ModelServices;
 const WORTH: u32 = 1_000;
 
 pub(crate) enum ModelReply {
-    Whole(Bytes),
+    Whole {
+        answer: Bytes,
+        /// The model that answered in place of the one that was asked for.
+        instead: Option<String>,
+    },
     Stream(mpsc::Receiver<Result<Bytes, Infallible>>),
 }
 
@@ -425,7 +429,8 @@ async fn finish_call(
     };
     let told = told.map_err(Arc::new);
     let result = told.as_ref().map(drop).map_err(Arc::clone);
-    let _ = wanted.send(told.map(ModelReply::Whole));
+    let instead = (made.model != job.model()).then(|| made.model.clone());
+    let _ = wanted.send(told.map(|answer| ModelReply::Whole { answer, instead }));
     result
 }
 

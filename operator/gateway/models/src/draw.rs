@@ -109,7 +109,7 @@ async fn make_one(
         call::make_call(Arc::clone(gateway), caller.clone(), ModelJob::Drawing(job), reply);
     let task = gateway.answers.spawn(making.in_current_span());
     let answer = match answered.await {
-        Ok(Ok(ModelReply::Whole(answer))) => Ok(answer),
+        Ok(Ok(ModelReply::Whole { answer, .. })) => Ok(answer),
         Ok(Ok(ModelReply::Stream(_))) => {
             Err(ApiError::new(ErrorCode::Unanswered, "the provider answered in pieces"))
         }

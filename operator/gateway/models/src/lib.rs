@@ -52,15 +52,15 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use codebutler_crds::wire::{ErrorCode, WebResults};
+use codebutler_crds::wire::{ErrorCode, STAND_IN, WebResults};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::estimate;
 use codebutler_gateway_core::extract::BoundedBody;
 use codebutler_gateway_core::searcher::WebSearcher;
 use codebutler_gateway_core::speech::{SoundRecording, SpeechDesk, SpeechError, SpeechScribe};
-use http::HeaderMap;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
@@ -130,7 +130,7 @@ async fn write_down(
     let making = call::make_call(gateway.clone(), caller, ModelJob::Speech(recording), reply);
     gateway.answers.spawn(making.in_current_span());
     match answered.await {
-        Ok(Ok(ModelReply::Whole(answer))) => recording::read_transcript(&answer)
+        Ok(Ok(ModelReply::Whole { answer, .. })) => recording::read_transcript(&answer)
             .ok_or_else(|| lasting("the provider's answer has no text")),
         Ok(Ok(ModelReply::Stream(_))) => Err(lasting("the provider answered in pieces")),
         Ok(Err(error)) => {
@@ -163,7 +163,7 @@ async fn search_by_model(
     let failed =
         |why: &str| ApiError::new(ErrorCode::Upstream, format!("the web search failed: {why}"));
     match answered.await {
-        Ok(Ok(ModelReply::Whole(answer))) => {
+        Ok(Ok(ModelReply::Whole { answer, .. })) => {
             search::read_sources(&answer).ok_or_else(|| failed("its answer can't be read"))
         }
         Ok(Ok(ModelReply::Stream(_))) => Err(failed("it was answered in pieces")),
@@ -245,9 +245,14 @@ async fn answer_job(
     gateway.answers.spawn(making.in_current_span());
     let lost = |_| ApiError::new(ErrorCode::Unavailable, "the gateway lost this call: try again");
     Ok(match answered.await.map_err(lost)? {
-        Ok(ModelReply::Whole(answer)) => {
+        Ok(ModelReply::Whole { answer, instead }) => {
             let answer = if is_speech { recording::as_transcription(answer) } else { answer };
-            ([(CONTENT_TYPE, "application/json")], answer).into_response()
+            let mut response = ([(CONTENT_TYPE, "application/json")], answer).into_response();
+            // Its caller offers the tools that this one knows from now on.
+            let instead = instead.and_then(|model| HeaderValue::from_str(&model).ok());
+            let named = instead.map(|model| (HeaderName::from_static(STAND_IN), model));
+            response.headers_mut().extend(named);
+            response
         }
         Ok(ModelReply::Stream(pieces)) => {
             let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];

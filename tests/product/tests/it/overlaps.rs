@@ -46,7 +46,7 @@ async fn who_plans_at_the_same_files_is_told_and_so_is_who_is_merged_past() {
     let prompts: Vec<String> = requests.iter().map(|request| request.body.to_string()).collect();
     let listed = prompts
         .iter()
-        .find(|prompt| prompt.contains("MEETS") || prompt.contains("its branch changes"));
+        .find(|prompt| prompt.contains("OVERLAPS") || prompt.contains("its branch changes"));
     let listed = listed.expect("the pm sees what the other thread changes");
     assert!(listed.contains("its branch changes: src/price.txt"), "{listed}");
     assert!(!listed.contains("secret words"), "what people say stays in their thread: {listed}");
