@@ -27,7 +27,7 @@ pub use self::decisions::{
     OfferAnswer, OfferKind, PlanDetails, PlanEstimate, RoleOffer, SettledQuestion,
     StandingApproval, TestReceipt, ThreadClosing, ThreadImages,
 };
-pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK};
+pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK, MOST_HELPED};
 pub use self::handover::{
     HandOver, HandOverReason, HandoverRounds, JointQuestion, QueuedRole, RoutedReply,
 };
@@ -240,6 +240,14 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_FEEDBACK))]
     pub feedback: Vec<AnswerFeedback>,
+    /// Requests for help that were answered to who asked alone, oldest first: Slack can't be asked for such answers.
+    /// (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_HELPED))]
+    pub helped: Vec<SlackTs>,
+    /// Slack shows that the conversation waits for people. (Gateway.)
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,

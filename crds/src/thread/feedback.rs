@@ -7,6 +7,8 @@ use crate::SlackTs;
 
 /// Answers that are remembered.
 pub const MOST_FEEDBACK: usize = 16;
+/// Requests for help that are on record at once.
+pub const MOST_HELPED: usize = 8;
 
 /// One person's feedback on an answer. Their words stand in a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

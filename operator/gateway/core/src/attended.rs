@@ -151,6 +151,7 @@ fn needs_attention(thread: &Thread) -> bool {
     thread.is_going()
         || shows
         || asks
+        || status.suspended
         || finished::find_finished(thread, Timestamp::now()).is_some()
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct StoredMessage {
     pub files: Vec<SharedMessage>,
     /// Emoji, in histories.
     pub reactions: Vec<StoredEmoji>,
-    /// Posted by CodeButler for the person who is its `user` now.
+    /// Posted by CodeButler for a person, who is its `user` now unless no role has to answer it.
     pub for_person: bool,
 }
 

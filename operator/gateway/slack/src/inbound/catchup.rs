@@ -25,6 +25,7 @@ use crate::api::web::{CallError, SlackWeb};
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
 use crate::inbound::event::StoredMessage;
+use crate::inbound::feedback;
 use crate::inbound::page_author;
 use crate::inbound::repo_choice::MessageOwner;
 use crate::inbound::route;
@@ -36,6 +37,8 @@ const EVERY: Duration = Duration::from_mins(3);
 const AGAIN: Duration = Duration::from_secs(10);
 /// Messages can appear in the history a little after newer ones.
 const OVERLAP: u64 = 60;
+/// For so many seconds after somebody said that an answer did not help, why is looked for.
+const EXPLAINED: u64 = 24 * 60 * 60;
 /// Open threads that are looked at, the most recently active ones.
 const THREADS: usize = 200;
 
@@ -193,7 +196,11 @@ impl Sweep<'_> {
             let Some(SlackThread { ts: root, .. }) = thread.conversation() else { continue };
             let asked = reactable_questions(&thread);
             let mark = newest_mark(&thread).minus_secs(OVERLAP);
-            let after = asked.iter().map(|ts| ts.minus_secs(1)).fold(mark, SlackTs::min);
+            let recent = slack_now().minus_secs(EXPLAINED);
+            let pressed = thread.status.as_ref().and_then(feedback::unexplained_since);
+            let pressed = pressed.filter(|at| **at > recent);
+            let after = asked.iter().chain(pressed).map(|ts| ts.minus_secs(1));
+            let after = after.fold(mark, SlackTs::min);
             match conversation_pages::read_replies(web, token, id, root, Some(&after)).await {
                 Ok(mut messages) => {
                     for message in &mut messages {

@@ -15,7 +15,7 @@ use crate::api::channel::RepoChannel;
 use crate::inbound::access;
 use crate::inbound::emoji::EmojiReaction;
 use crate::inbound::feedback::DoubtedAnswer;
-use crate::inbound::help;
+use crate::inbound::help::{self, HelpAnswer};
 use crate::outbound::post;
 use crate::outbound::previews;
 use crate::questions::settled_messages;
@@ -68,19 +68,14 @@ pub(crate) enum RouteEffect {
         user: String,
         text: &'static str,
     },
-    /// What can be asked, in a conversation that has no Thread.
-    Help {
-        /// Namespace and name of the Repo that speaks.
-        repo: (String, String),
-        /// First message of the conversation.
-        root: SlackTs,
-        /// As Slack shows it.
-        text: String,
-    },
+    /// What can be asked.
+    Help(Box<HelpAnswer>),
     /// The answer to somebody who writes to the app alone.
     Direct {
         /// The conversation with the app.
         im: String,
+        /// The message that is answered.
+        asked: SlackTs,
         channels: Vec<RepoChannel>,
     },
     /// What somebody may ask who opened the app's own conversation.
@@ -123,8 +118,10 @@ impl Inner {
                 }
                 return;
             }
-            RouteEffect::Help { repo, root, text } => self.post_help(&repo, &root, &text).await,
-            RouteEffect::Direct { im, channels } => self.direct(&im, &channels).await,
+            RouteEffect::Help(answer) => self.answer_help(&answer).await,
+            RouteEffect::Direct { im, asked, channels } => {
+                self.direct(&im, &asked, &channels).await
+            }
             RouteEffect::Suggest { im, thread, channels } => {
                 self.suggest_prompts(&im, thread.as_ref(), &channels).await
             }
@@ -181,7 +178,12 @@ impl Inner {
         self.ephemeral(&account, &slack, user, text).await
     }
 
-    async fn direct(&self, im: &str, channels: &[RepoChannel]) -> Result<(), AccessError> {
+    async fn direct(
+        &self,
+        im: &str,
+        asked: &SlackTs,
+        channels: &[RepoChannel],
+    ) -> Result<(), AccessError> {
         let repos = channels.iter().filter_map(|one| self.context.repo(&one.namespace, &one.repo));
         let Some(repo) = repos.into_iter().next() else { return Ok(()) };
         let account = self.account(&repo).await?;
@@ -189,9 +191,7 @@ impl Inner {
         let git = channels.first().map_or("", |one| help::place_name(&one.git));
         let help = help::help_text(&repo, git, self.context.pages.as_deref());
         let text = format!("Nobody works here: write to {} instead.\n{help}", places.join(" or "));
-        let body = json!({"channel": im, "text": text});
-        self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
-        Ok(())
+        self.post_help(&account, (im, None), asked, json!({"channel": im, "text": text})).await
     }
 
     /// Shows what can be asked to somebody who opened the app's own conversation.
@@ -211,23 +211,6 @@ impl Inner {
         self.web
             .post::<Value>(&account.bot, "assistant.threads.setSuggestedPrompts", &body)
             .await?;
-        Ok(())
-    }
-
-    pub(crate) async fn post_help(
-        &self,
-        (namespace, name): &(String, String),
-        root: &SlackTs,
-        text: &str,
-    ) -> Result<(), AccessError> {
-        let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
-        let account = self.account(&repo).await?;
-        let Some(channel) = repo.channel() else { return Ok(()) };
-        let body = json!({
-            "channel": channel, "thread_ts": root, "text": text,
-            "unfurl_links": false, "unfurl_media": false,
-        });
-        self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await?;
         Ok(())
     }
 

@@ -7,6 +7,9 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::api::stored_message::StoredMessage;
+use crate::own_metadata;
+
 /// The `action_id` of the buttons.
 pub(crate) const ACTION: &str = "feedback:answer";
 /// The `callback_id` of the modal that asks why.
@@ -144,6 +147,15 @@ pub(crate) fn read_why(payload: &Value) -> Option<WhyGiven> {
     (!words.is_empty()).then_some(WhyGiven { about, user, words })
 }
 
+/// A sentence about an answer that stands in its conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PostedWhy {
+    pub about: DoubtedAnswer,
+    pub user: String,
+    /// Where it stands.
+    pub ts: SlackTs,
+}
+
 fn find<'a>(
     status: &'a mut ThreadStatus,
     message: &SlackTs,
@@ -227,6 +239,55 @@ pub(crate) fn take_why(status: &mut ThreadStatus, given: &WhyGiven, why: &SlackT
     }
 }
 
+/// Whether a sentence that stands in the conversation is on no record yet: its process died in between.
+pub(crate) fn lacks_posted(status: &ThreadStatus, posted: &PostedWhy) -> bool {
+    let about = &posted.about;
+    let is_it = |one: &AnswerFeedback| {
+        // One that was asked for by an earlier press is over.
+        one.message == about.message && one.by == posted.user && one.at == about.at
+    };
+    status.feedback.iter().any(|one| is_it(one) && !one.helps && one.why.is_none())
+}
+
+/// Takes it in.
+pub(crate) fn take_posted(status: &mut ThreadStatus, posted: &PostedWhy) {
+    if lacks_posted(status, posted)
+        && let Some(known) = find(status, &posted.about.message, &posted.user)
+    {
+        (known.why, known.asked) = (Some(posted.ts.clone()), false);
+    }
+}
+
+/// When the earliest press was whose sentence may stand in the conversation without being on record.
+pub(crate) fn unexplained_since(status: &ThreadStatus) -> Option<&SlackTs> {
+    let lacking = status.feedback.iter().filter(|one| !one.helps && one.why.is_none());
+    lacking.map(|one| &one.at).min()
+}
+
+/// Writes into a message's metadata which answer it is about.
+pub(crate) fn write_about(about: &DoubtedAnswer, payload: &mut Value) {
+    payload["answer"] = json!(about.message);
+    payload["answered_by"] = json!(about.role);
+    payload["pressed"] = json!(about.at);
+}
+
+/// The sentence about an answer that a message of our own is, in a channel.
+pub(crate) fn read_posted(message: &StoredMessage, channel: &str) -> Option<PostedWhy> {
+    let payload = own_metadata(message.metadata.as_ref())?;
+    let text = |name: &str| payload[name].as_str();
+    if text("kind")? != KIND {
+        return None;
+    }
+    let about = DoubtedAnswer {
+        channel: channel.to_owned(),
+        root: message.root().clone(),
+        message: text("answer")?.parse().ok()?,
+        role: text("answered_by")?.to_owned(),
+        at: text("pressed")?.parse().ok()?,
+    };
+    Some(PostedWhy { about, user: text("by")?.to_owned(), ts: message.ts.clone() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,6 +348,32 @@ mod tests {
         take_verdict(&mut status, &verdict("U1", false, "13.000000"));
         take_why(&mut status, &given("13.000000"), &ts("14.000000"));
         assert_eq!(status.feedback[0].why, Some(ts("14.000000")));
+    }
+
+    #[test]
+    fn a_sentence_that_stands_in_the_conversation_is_found_again() {
+        let about = given("6.000000").about;
+        let mut payload = json!({"kind": KIND, "by": "U1"});
+        write_about(&about, &mut payload);
+        let metadata = json!({"event_type": crate::EVENT_TYPE, "event_payload": payload});
+        let message = json!({"ts": "9.000000", "thread_ts": "1.000000", "metadata": metadata});
+        let posted = read_posted(&serde_json::from_value(message).unwrap(), "C1").unwrap();
+        let expected = PostedWhy { about, user: "U1".to_owned(), ts: ts("9.000000") };
+        assert_eq!(posted, expected);
+
+        let mut status = ThreadStatus::default();
+        assert!(!lacks_posted(&status, &posted), "nobody pressed anything");
+        take_verdict(&mut status, &verdict("U1", false, "6.000000"));
+        assert_eq!(unexplained_since(&status), Some(&ts("6.000000")));
+        assert!(lacks_posted(&status, &posted));
+        take_posted(&mut status, &posted);
+        assert_eq!(status.feedback[0].why, Some(ts("9.000000")));
+        assert!(!lacks_posted(&status, &posted) && unexplained_since(&status).is_none());
+        // Of another press, it says nothing.
+        take_verdict(&mut status, &verdict("U1", true, "10.000000"));
+        take_verdict(&mut status, &verdict("U1", false, "11.000000"));
+        take_posted(&mut status, &posted);
+        assert_eq!(status.feedback[0].why, None);
     }
 
     #[test]

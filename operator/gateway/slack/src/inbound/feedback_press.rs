@@ -16,7 +16,9 @@ use crate::api::account::AccessError;
 use crate::api::channel::RepoChannel;
 use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::feedback::{self, AnswerVerdict, DoubtedAnswer, VerdictTaken, WhyGiven};
+use crate::inbound::feedback::{
+    self, AnswerVerdict, DoubtedAnswer, PostedWhy, VerdictTaken, WhyGiven,
+};
 use crate::inbound::page_author::{AuthorPlace, ReplyAuthor};
 use crate::inbound::take_error::TakeError;
 use crate::outbound::mrkdwn;
@@ -98,6 +100,22 @@ impl Inner {
         }
     }
 
+    /// Takes in a sentence that stands in its conversation already, unless it is on record.
+    pub(crate) async fn take_posted_why(
+        &self,
+        channel: &RepoChannel,
+        posted: &PostedWhy,
+    ) -> Result<Vec<RouteEffect>, TakeError> {
+        let Some(thread) = self.find(channel, &posted.about.root, true).await? else {
+            return Ok(Vec::new());
+        };
+        let take = |status: &mut ThreadStatus| feedback::take_posted(status, posted);
+        match self.threads.update(&ThreadKey::from(&*thread), take).await {
+            Ok(_) | Err(WriteError::Missing(_)) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn post_why(
         &self,
         key: &ThreadKey,
@@ -118,7 +136,11 @@ impl Inner {
             slack,
             key: &id,
             role: None,
-            by: Some(ReplyAuthor { user: &given.user, name: &name, place: AuthorPlace::Feedback }),
+            by: Some(ReplyAuthor {
+                user: &given.user,
+                name: &name,
+                place: AuthorPlace::Feedback(&given.about),
+            }),
             kind: feedback::KIND,
             asks: TextAsks::Nothing,
             digest: None,

@@ -1,11 +1,18 @@
 //! Who asks what can be asked here, and the answer, for which no model is started. Pure.
 
-use codebutler_crds::{Repo, SlackTs};
+use codebutler_crds::thread::MOST_HELPED;
+use codebutler_crds::{Repo, SlackTs, ThreadStatus};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::api::account::SlackAccount;
 use crate::api::channel::RepoChannel;
+use crate::api::stored_message::StoredMessage;
 use crate::outbound::mrkdwn;
+use crate::{EVENT_TYPE, own_metadata};
+
+/// `kind` of an answer that stands in Slack.
+const KIND: &str = "help";
 
 /// Whole messages, without mentions and marks around them.
 const WORDS: &[&str] = &[
@@ -34,6 +41,21 @@ pub(crate) enum HelpWish {
     InWords,
     /// CodeButler is mentioned, and nothing is said.
     Mention,
+}
+
+/// Where and what is answered to somebody who asked what can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HelpAnswer {
+    /// Namespace and name of the Repo that speaks.
+    pub repo: (String, String),
+    /// First message of the conversation.
+    pub root: SlackTs,
+    /// The message that asks.
+    pub asked: SlackTs,
+    /// Who alone sees it, in a conversation that has something else.
+    pub alone: Option<String>,
+    /// As Slack shows it.
+    pub text: String,
 }
 
 /// The wish that a text is, if it is nothing else.
@@ -105,6 +127,29 @@ fn escape(text: &str) -> String {
     mrkdwn::escape_text(&text.replace('`', "'"))
 }
 
+/// By which an answer is found again, whoever posted it.
+pub(crate) fn build_metadata(asked: &SlackTs) -> Value {
+    json!({"event_type": EVENT_TYPE, "event_payload": {"role": "", "kind": KIND, "key": asked}})
+}
+
+/// Whether a message of our own answers this request.
+pub(crate) fn is_answer(message: &StoredMessage, account: &SlackAccount, asked: &SlackTs) -> bool {
+    own_metadata(message.metadata.as_ref()).is_some_and(|payload| {
+        payload["kind"] == KIND && payload["key"] == asked.as_str() && account.wrote(message)
+    })
+}
+
+/// Puts a request on record that is answered to who asks alone; false if it was before.
+pub(crate) fn record_help(status: &mut ThreadStatus, asked: &SlackTs) -> bool {
+    if status.helped.contains(asked) {
+        return false;
+    }
+    let over = (status.helped.len() + 1).saturating_sub(MOST_HELPED);
+    status.helped.drain(..over);
+    status.helped.push(asked.clone());
+    true
+}
+
 /// False for what comes back from the history.
 pub(crate) fn is_fresh(ts: &SlackTs, now: Timestamp) -> bool {
     let said = Timestamp::from_second(ts.parts().0.cast_signed());
@@ -160,6 +205,31 @@ mod tests {
         }
         assert!(text.lines().count() <= 9 && text.len() < 1000, "{text}");
         assert!(!help_text(&repo, "a/b", None).contains("has a page"));
+    }
+
+    #[test]
+    fn an_answer_is_known_by_what_it_answers_and_who_posted_it() {
+        let account = SlackAccount::test("U0BOT", "B0BOT");
+        let asked: SlackTs = "5.000100".parse().unwrap();
+        let posted = |bot: &str, metadata: Value| {
+            let message =
+                json!({"ts": "6.000100", "bot_id": bot, "text": "x", "metadata": metadata});
+            is_answer(&serde_json::from_value(message).unwrap(), &account, &asked)
+        };
+        assert!(posted("B0BOT", build_metadata(&asked)));
+        assert!(!posted("B9", build_metadata(&asked)), "of another app");
+        assert!(!posted("B0BOT", build_metadata(&"5.000200".parse().unwrap())));
+    }
+
+    #[test]
+    fn a_request_goes_on_record_once_and_the_oldest_ones_go() {
+        let mut status = ThreadStatus::default();
+        let ts = |n: u32| -> SlackTs { format!("{n}.000000").parse().unwrap() };
+        for n in 1..=20 {
+            assert!(record_help(&mut status, &ts(n)) && !record_help(&mut status, &ts(n)));
+        }
+        assert_eq!(status.helped.len(), MOST_HELPED);
+        assert_eq!(status.helped.last(), Some(&ts(20)));
     }
 
     #[test]

@@ -62,11 +62,12 @@ impl Inner {
         effects
     }
 
-    /// A reply from a page comes back as a message of our own. If its process died before it was stored, this is how it is
-    /// heard of at once.
+    /// A reply from a page, or from a modal, comes back as a message of our own. If its process died before it was stored,
+    /// this is how it is heard of at once.
     async fn attribute_event(&self, incoming: &mut MessageEvent, channels: &[RepoChannel]) {
         let payload = own_metadata(incoming.message.metadata.as_ref());
-        if payload.is_none_or(|payload| payload["kind"] != page_author::KIND) {
+        let kind = payload.and_then(|payload| payload["kind"].as_str());
+        if !matches!(kind, Some(page_author::KIND | feedback::KIND)) {
             return;
         }
         let own = channels.iter().filter(|known| known.id == incoming.channel && known.is_own);
@@ -147,6 +148,9 @@ impl Inner {
                 self.take_feedback(&channel, &root, &verdict, trigger.as_deref()).await
             }
             RouteAction::Why { channel, given } => self.take_why(&channel, &given).await,
+            RouteAction::WhyPosted { channel, posted } => {
+                self.take_posted_why(&channel, &posted).await
+            }
             RouteAction::Stop { channel, root, at, user } => {
                 self.stop(&channel, &root, &at, &user).await
             }
@@ -156,8 +160,9 @@ impl Inner {
             }
             RouteAction::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
             RouteAction::Direct { im, ts, channels } => {
-                let news = self.directly.first_time((im.clone(), ts));
-                Ok(if news { vec![RouteEffect::Direct { im, channels }] } else { Vec::new() })
+                let news = self.directly.first_time((im.clone(), ts.clone()));
+                let direct = RouteEffect::Direct { im, asked: ts, channels };
+                Ok(if news { vec![direct] } else { Vec::new() })
             }
             RouteAction::Suggest { im, thread, channels } => {
                 Ok(vec![RouteEffect::Suggest { im, thread, channels }])

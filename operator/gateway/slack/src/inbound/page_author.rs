@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::account::SlackAccount;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::feedback;
+use crate::inbound::feedback::{self, DoubtedAnswer};
 use crate::outbound::mrkdwn;
 use crate::own_metadata;
 
@@ -16,15 +16,15 @@ pub(crate) const KIND: &str = "page";
 pub(crate) struct ReplyAuthor<'a> {
     pub user: &'a str,
     pub name: &'a str,
-    pub place: AuthorPlace,
+    pub place: AuthorPlace<'a>,
 }
 
 /// Where a person wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthorPlace {
+pub(crate) enum AuthorPlace<'a> {
     Page,
-    /// In the modal that asks why an answer did not help.
-    Feedback,
+    /// In the modal that asks why this answer did not help.
+    Feedback(&'a DoubtedAnswer),
 }
 
 impl ReplyAuthor<'_> {
@@ -34,7 +34,7 @@ impl ReplyAuthor<'_> {
             // No name of a person passes for a role's.
             let place = match self.place {
                 AuthorPlace::Page => "on the page",
-                AuthorPlace::Feedback => "about an answer",
+                AuthorPlace::Feedback(_) => "about an answer",
             };
             body["username"] = json!(format!("{} ({place})", self.name));
             body["icon_emoji"] = json!(":speech_balloon:");
@@ -42,7 +42,7 @@ impl ReplyAuthor<'_> {
             let text = body["text"].as_str().unwrap_or_default();
             let place = match self.place {
                 AuthorPlace::Page => "wrote on the page",
-                AuthorPlace::Feedback => "wrote about an answer",
+                AuthorPlace::Feedback(_) => "wrote about an answer",
             };
             let name = mrkdwn::escape_text(self.name);
             body["text"] = json!(format!("*{name}* {place}:\n{text}"));
@@ -50,12 +50,18 @@ impl ReplyAuthor<'_> {
         let payload = &mut body["metadata"]["event_payload"];
         payload["by"] = json!(self.user);
         payload["headed"] = json!(if customize { "no" } else { "yes" });
+        if let AuthorPlace::Feedback(about) = self.place {
+            feedback::write_about(about, payload);
+        }
     }
 }
 
-/// Turns a reply that CodeButler posted for a person into that person's message: it is for roles like any other.
+/// Turns a reply that CodeButler posted for a person into that person's message: it is for roles like any other. What
+/// says why an answer did not help is nobody's request.
 pub(crate) fn attribute_reply(message: &mut StoredMessage, account: &SlackAccount) {
-    if !is_feedback(message) {
+    if is_feedback(message) {
+        message.for_person = account.wrote(message);
+    } else {
         attribute_words(message, account);
     }
 }
@@ -129,7 +135,7 @@ mod tests {
         value["metadata"]["event_payload"]["kind"] = json!(feedback::KIND);
         let mut heard = message(value.clone());
         attribute_reply(&mut heard, &account());
-        assert_eq!(heard.person(), None);
+        assert_eq!((heard.person(), heard.for_person), (None, true));
         let mut read = message(value);
         attribute_words(&mut read, &account());
         assert_eq!((read.person(), is_feedback(&read)), (Some("U7"), true));

@@ -11,7 +11,7 @@ use crate::inbound::event::{
     AssistantOpened, ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded,
     SessionStopped, StoredMessage,
 };
-use crate::inbound::feedback::{self, AnswerVerdict, WhyGiven};
+use crate::inbound::feedback::{self, AnswerVerdict, PostedWhy, WhyGiven};
 use crate::inbound::help::{self, HelpWish};
 use crate::inbound::numbered_reply;
 use crate::inbound::person_message::PersonMessage;
@@ -58,6 +58,8 @@ pub(crate) enum RouteAction {
     },
     /// A person said why an answer did not.
     Why { channel: RepoChannel, given: WhyGiven },
+    /// What somebody said so stands in the conversation, and may be on no record.
+    WhyPosted { channel: RepoChannel, posted: PostedWhy },
     /// A person edited or deleted a message.
     Changed {
         channel: RepoChannel,
@@ -162,7 +164,10 @@ fn ignore_foreign(incoming: &MessageEvent, channels: &[RepoChannel]) -> IgnoredR
 /// Routes a message of a Repo's channel, whether it was pushed or read back.
 pub(crate) fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> RouteAction {
     let Some(user) = find_speaker(message, channel) else {
-        return RouteAction::Ignore(IgnoredReason::NotAPerson);
+        return match feedback::read_posted(message, &channel.id).filter(|_| message.for_person) {
+            Some(posted) => RouteAction::WhyPosted { channel: channel.clone(), posted },
+            None => RouteAction::Ignore(IgnoredReason::NotAPerson),
+        };
     };
     let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());
     let (channel, root) = (channel.clone(), message.root().clone());

@@ -11,6 +11,7 @@ mod compared;
 mod crash;
 mod crash_cap;
 mod crash_settle;
+mod crash_slack;
 mod described;
 mod drawing;
 mod egress;

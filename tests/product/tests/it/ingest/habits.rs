@@ -56,6 +56,50 @@ async fn who_asks_for_help_is_told_what_can_be_asked_and_starts_no_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_other_gateway_answers_a_request_for_help_again() {
+    let mut desk = Desk::start().await;
+    desk.reachable().await;
+    desk.cursor().await;
+    let im = desk.slack.direct(&desk.ana);
+    let busy = desk.said("please plan").await;
+    let ask = |channel: &str, thread: Option<&str>| {
+        desk.slack.post_as(&desk.ana, channel, thread, "help").unwrap()
+    };
+    // Slack has posted it, and the gateway can't know.
+    desk.slack.fail_next("chat.postMessage", 1, &CallFault::LostReply);
+    let open = ask(&desk.channel, None);
+    let (slack, place) = (desk.slack.clone(), desk.channel.clone());
+    let count = |channel: &str, root: Option<&str>| {
+        let said = slack.messages(channel, root);
+        said.iter().filter(|one| one.text.contains("such as:")).count()
+    };
+    let answers = || [count(&place, Some(&open)), count(&place, Some(&busy)), count(&im, None)];
+    desk.until("the first answer", || async { answers()[0] == 1 }).await;
+    let asked = [open.clone(), ask(&desk.channel, Some(&busy)), ask(&im, None)];
+    desk.until("answers", || async { answers() == [1, 1, 1] }).await;
+    // Somebody works there from now on: what was answered before is answered.
+    let reply = desk.says(Some(&open), "then fix the total");
+    desk.slack.wait_acked(&reply, PATIENCE).await.unwrap();
+
+    desk.gateway.take().unwrap().stop().await;
+    desk.restart();
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    for ts in &asked {
+        assert!(desk.slack.redeliver(ts, 1) > 0);
+    }
+    let next = desk.said("and this").await;
+    desk.until("all is read back", || async {
+        let cursor = desk.repo().await.status.and_then(|status| status.slack.cursor);
+        cursor.is_some_and(|cursor| cursor.as_str() >= next.as_str())
+    })
+    .await;
+    // It ends when all that follows is done.
+    desk.gateway.take().unwrap().stop().await;
+    assert_eq!(answers(), [1, 1, 1]);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_opens_the_app_is_shown_what_to_ask() {
     let desk = Desk::start().await;
     desk.reachable().await;

@@ -1,0 +1,142 @@
+//! The gateway killed while it answers people in Slack: what they asked is answered once, and what they said is on
+//! record.
+
+use std::time::Duration;
+
+use codebutler_crds::SlackTs;
+use codebutler_crds::thread::AnswerFeedback;
+use codebutler_testbed::models::ModelScript;
+use codebutler_testbed::slack::ModalView;
+use serde_json::json;
+
+use super::crash::Holder;
+use super::{World, eventually};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+/// More than an answer passes.
+const MOST: u64 = 12;
+
+impl World {
+    /// A gateway that hears Slack, or is dead.
+    async fn hears(&self, die_at: Option<u64>) -> Holder {
+        let mut holder = Holder::start(self, die_at).await;
+        tokio::select! {
+            heard = self.slack.wait_connected(1, PATIENCE) => heard.unwrap(),
+            _ = holder.child.wait() => {}
+        }
+        holder
+    }
+
+    /// Until the channel was read back that far.
+    async fn read_back(&self, to: &str) {
+        let to: SlackTs = to.parse().unwrap();
+        eventually("the channel is read back", || async {
+            self.repo().await.status.is_some_and(|s| s.slack.cursor.is_some_and(|at| at >= to))
+        })
+        .await;
+    }
+
+    /// Messages of a conversation that say this.
+    fn said(&self, root: &str, words: &str) -> Vec<String> {
+        let all = self.slack.messages(&self.channel, Some(root)).into_iter();
+        all.filter(|message| message.text.contains(words)).map(|message| message.ts).collect()
+    }
+
+    /// The modal that asks Ana why an answer did not help.
+    fn modal_about(&self, answer: &str) -> Option<String> {
+        let about = |modal: &ModalView| {
+            modal.view["private_metadata"].as_str().is_some_and(|about| about.contains(answer))
+        };
+        self.slack.modals(&self.ana).into_iter().find(about).map(|modal| modal.id)
+    }
+
+    async fn feedback(&self) -> Vec<AnswerFeedback> {
+        self.thread().await.status.unwrap().feedback
+    }
+}
+
+async fn world() -> World {
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    // From here on it is known what was said.
+    let holder = world.hears(None).await;
+    world.read_back("0.000001").await;
+    assert!(holder.stop().await, "{}", world.log());
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_help_is_answered_once_wherever_the_gateway_dies() {
+    let world = world().await;
+    let mut kills = 0;
+    for step in 1.. {
+        assert!(step < MOST, "it never lives: {}", world.log());
+        let mut holder = world.hears(Some(step)).await;
+        let asked = world.slack.post_as(&world.ana, &world.channel, None, "help").unwrap();
+        let answers = || world.said(&asked, "such as:").len();
+        tokio::select! {
+            () = eventually("an answer", || async { answers() > 0 }) => {}
+            _ = holder.child.wait() => {}
+        }
+        let lived = holder.stop().await;
+        kills += u32::from(!lived);
+
+        let next = world.hears(None).await;
+        world.slack.wait_acked(&asked, PATIENCE).await.unwrap();
+        eventually("an answer", || async { answers() > 0 }).await;
+        world.read_back(&asked).await;
+        // It ends when all that follows is done.
+        assert!(next.stop().await, "{}", world.log());
+        assert_eq!(answers(), 1, "dead at {step}: {}", world.log());
+        if lived {
+            break;
+        }
+    }
+    assert!(kills >= 1, "{}", world.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_an_answer_did_not_help_is_on_record_wherever_the_gateway_dies() {
+    let world = world().await;
+    let mut kills = 0;
+    for step in 1.. {
+        assert!(step < MOST, "it never lives: {}", world.log());
+        let (key, words) = (format!("answer-{step}"), format!("no currency, {step}"));
+        let answer = json!({"key": key, "text": "It costs 20.", "answers": true, "last": true});
+        let (status, posted) = world.post("pm", "/v1/messages", &answer).await;
+        assert_eq!(status, 200, "{posted}");
+        let answer = posted["ts"].as_str().unwrap();
+        let holder = world.hears(None).await;
+        world.slack.rate(&world.ana, &world.channel, answer, false).unwrap();
+        let modal = || world.modal_about(answer);
+        eventually("a modal", || async { modal().is_some() }).await;
+        let shown = modal().unwrap();
+        assert!(holder.stop().await, "{}", world.log());
+
+        let mut holder = world.hears(Some(step)).await;
+        world.slack.submit_modal(&world.ana, &shown, &words).unwrap();
+        tokio::select! {
+            () = eventually("it closes", || async { modal().is_none() }) => {}
+            _ = holder.child.wait() => {}
+        }
+        let lived = holder.stop().await;
+        kills += u32::from(!lived);
+        let next = world.hears(None).await;
+        if world.said(&world.root, &words).is_empty() {
+            // Slack told her that it was not sent, and left it open.
+            world.slack.submit_modal(&world.ana, &shown, &words).unwrap();
+        }
+        let why = || async {
+            let said = world.feedback().await;
+            let one = said.into_iter().find(|one| one.message.as_str() == answer)?;
+            one.why.map(|why| why.to_string())
+        };
+        eventually("it is on record", || async { why().await.is_some() }).await;
+        assert!(next.stop().await, "{}", world.log());
+        let stands = world.said(&world.root, &words);
+        assert_eq!(stands, [why().await.unwrap()], "dead at {step}: {}", world.log());
+        if lived {
+            break;
+        }
+    }
+    assert!(kills >= 1, "{}", world.log());
+}
