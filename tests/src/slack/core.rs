@@ -16,7 +16,7 @@ use super::modal_desk::ModalDesk;
 use super::openid::OpenId;
 use super::options::SlackOptions;
 use super::render::{self, MetadataView};
-use super::view::{MessageView, SlackChange};
+use super::view::{AgentSession, MessageView, SlackChange};
 use super::world::{SlackChannel, SlackMessage, SlackWorld, unix_now};
 
 /// What the HTTP handlers, the socket tasks and the driver share.
@@ -43,8 +43,8 @@ pub(super) struct SlackCore {
     pub groups: BTreeMap<String, Vec<String>>,
     /// Kinds of blocks that the workspace does not know yet.
     pub unknown_blocks: BTreeSet<String>,
-    /// Status of agent sessions, by channel and thread.
-    pub sessions: BTreeMap<(String, String), String>,
+    /// Agent sessions, by channel and thread.
+    pub sessions: BTreeMap<(String, String), AgentSession>,
     /// Messages of suggested prompts, by conversation with the app.
     pub prompts: BTreeMap<String, Vec<String>>,
     pub bot_token: String,

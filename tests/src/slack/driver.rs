@@ -8,6 +8,7 @@ use super::core::SlackCore;
 use super::failure::MethodFailure;
 use super::interaction::NoClick;
 use super::text;
+use super::view::AgentSession;
 use super::world::{FileRecord, MessageSender, SlackChannel, SlackMessage, SlackUser, unix_now};
 
 /// Why a test's wish can't be fulfilled.
@@ -440,7 +441,7 @@ impl SlackServer {
         self.inner.update(|core| {
             core.channel(channel)?;
             let place = (channel.to_owned(), thread.to_owned());
-            if core.sessions.get(&place).map(String::as_str) != Some("processing") {
+            if core.sessions.get(&place).is_none_or(|session| session.status != "processing") {
                 let (ts, action_id) = (thread.to_owned(), "stop".to_owned());
                 return Err(SlackError::Button { ts, action_id });
             }
@@ -454,8 +455,8 @@ impl SlackServer {
         })
     }
 
-    /// The status of an agent's session in a thread.
-    pub fn session(&self, channel: &str, thread: &str) -> Option<String> {
+    /// An agent's session in a thread.
+    pub fn session(&self, channel: &str, thread: &str) -> Option<AgentSession> {
         let place = (channel.to_owned(), thread.to_owned());
         self.inner.read(|core| core.sessions.get(&place).cloned())
     }

@@ -47,7 +47,9 @@ pub use limits::CallFault;
 pub use modals::ModalView;
 pub use options::{ChatSuggestion, RateLimits, SlackOptions, SlackTiming};
 pub use sharing::ForeignPost;
-pub use view::{ButtonView, FileView, MessageView, SenderKind, SenderView, SlackChange};
+pub use view::{
+    AgentSession, ButtonView, FileView, MessageView, SenderKind, SenderView, SlackChange,
+};
 pub use watch::EventRelease;
 pub use world::{MessageMetadata, MessageReaction, SlackWorld, StreamStanding};
 

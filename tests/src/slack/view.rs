@@ -11,6 +11,17 @@ use super::world::{
 };
 use super::{blocks, text};
 
+/// What Slack shows of an agent in a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSession {
+    /// `active`, `processing`, `suspended` or `closed`.
+    pub status: String,
+    /// As of its beginning.
+    pub title: Option<String>,
+    /// Who began it.
+    pub initiator: Option<String>,
+}
+
 /// A message as seen from outside.
 #[derive(Debug, Clone, Serialize)]
 pub struct MessageView {

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::wire::{RunProgress, RunReport};
+use codebutler_crds::wire::{AskedDecision, RunProgress, RunReport};
 use codebutler_testbed::slack::{CallFault, MessageView, StreamStanding};
 use serde_json::json;
 
 use super::desk::{Desk, PATIENCE};
-use super::post;
+use super::{ask, post};
 
 fn report(state: RoleState, done: Option<&str>) -> RunReport {
     RunReport {
@@ -226,7 +226,7 @@ async fn an_agent_has_a_session_and_slacks_own_stop_button() {
     let desk = Desk::start().await;
     let root = desk.running().await;
     desk.shown(&root, 1, "thinking", "thinking").await;
-    let session = || desk.slack.session(&desk.channel, &root);
+    let session = || desk.slack.session(&desk.channel, &root).map(|session| session.status);
     desk.until("processing", || async { session().as_deref() == Some("processing") }).await;
     desk.slack.stop_as(&desk.ana, &desk.channel, &root).unwrap();
     desk.until("told to stop", || async {
@@ -250,5 +250,51 @@ async fn an_agent_has_a_session_and_slacks_own_stop_button() {
     let shown = desk.shown(&root, 1, "thinking", "thinking").await;
     assert!(shown.shown.contains("The pm"), "without a name of its own: {}", shown.shown);
     assert_eq!(desk.slack.calls("agents.sessions.setStatus"), 0);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slack_shows_what_a_conversation_is_about_and_that_it_waits_for_people() {
+    let mut desk = Desk::start().await;
+    let root = desk.running().await;
+    desk.shown(&root, 1, "thinking", "thinking").await;
+    let (slack, place) = (desk.slack.clone(), desk.channel.clone());
+    let session = || slack.session(&place, &root);
+    let is = |status: &str| session().is_some_and(|session| session.status == status);
+    desk.until("processing", || async { is("processing") }).await;
+    let begun = session().unwrap();
+    assert_eq!(begun.title.as_deref(), Some("the total is wrong"));
+    assert_eq!(begun.initiator.as_deref(), Some(&*desk.ana));
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("plan-1", "**Plan**: `src/a.rs:1`", AskedDecision::Plan);
+    let plan = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
+    // Somebody is at work on it still.
+    assert!(is("processing"), "{:?}", session());
+    desk.reports(&root, RoleState::Waiting, Some(&root)).await;
+    desk.until("suspended", || async { is("suspended") }).await;
+    desk.gateway.take().unwrap().stop().await;
+    desk.restart();
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    // Whoever comes next takes it back.
+    let click = desk.slack.click(&desk.ana, &desk.channel, &plan, "plan:approve").unwrap();
+    desk.slack.wait_acked(&click, PATIENCE).await.unwrap();
+    desk.until("active", || async { is("active") }).await;
+    desk.until("over", || async { !desk.thread(&root).await.unwrap().status.unwrap().suspended })
+        .await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_run_that_was_never_shown_is_waited_for_and_may_be_nobodys() {
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    // Whoever began it has gone: Slack takes no session of theirs, but one of nobody's.
+    desk.slack.remove_member(&desk.channel, &desk.ana).unwrap();
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("plan-1", "**Plan**: `src/a.rs:1`", AskedDecision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    let session = || desk.slack.session(&desk.channel, &root);
+    desk.until("suspended", || async { session().is_some_and(|s| s.status == "suspended") }).await;
+    assert_eq!(session().unwrap().initiator, None);
     desk.stop().await;
 }

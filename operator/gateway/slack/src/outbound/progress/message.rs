@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use codebutler_crds::thread::{RunMessage, SlackThread, ThreadState};
+use codebutler_crds::thread::{RunMessage, SlackThread};
 use codebutler_crds::{AgentRole, Repo, SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::masks;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::session::{self, ConversationSession};
+use super::session::{ConversationSession, SessionPlace};
 use super::shown::{self, ProgressWords};
 use super::stream::{RunStream, StreamStage};
 use super::tasks::{TaskList, plan_title};
@@ -66,7 +66,7 @@ pub(super) async fn show_run(
     } else {
         place.begin(role, &words).await?;
         let now = ConversationSession::Processing;
-        if let Err(error) = session::show_session(inner, account, slack, now).await {
+        if let Err(error) = place.session().show(now).await {
             tracing::info!(%error, "session_status_failed");
         }
     }
@@ -83,6 +83,11 @@ impl RunPlace<'_> {
 
     fn metadata(&self) -> Value {
         post::build_metadata(self.thread, &self.key.1, &post::run_key(self.run), KIND, 1)
+    }
+
+    fn session(&self) -> SessionPlace<'_> {
+        let Self { inner, account, repo, thread, slack, .. } = *self;
+        SessionPlace { inner, account, repo, thread, slack }
     }
 
     fn stream(&self) -> RunStream<'_> {
@@ -282,12 +287,8 @@ pub(super) async fn remove_run(
         let roles = thread.status.iter().flat_map(|status| &status.roles);
         let alone = !roles.into_iter().any(|(role, own)| *role != key.1 && own.shown.is_some());
         if alone {
-            let over = thread.spec.state == ThreadState::Closed || thread.is_going();
-            let session =
-                if over { ConversationSession::Closed } else { ConversationSession::Active };
-            session::show_session(inner, account, slack, session)
-                .await
-                .map_err(AccessError::from)?;
+            let session = ConversationSession::at_rest(thread);
+            place.session().show(session).await.map_err(AccessError::from)?;
         }
     }
     inner.progress.with(key, |known| {

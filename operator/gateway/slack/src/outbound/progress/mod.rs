@@ -15,6 +15,7 @@ mod step;
 mod stream;
 mod tasks;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ChangeRefusal;
+use codebutler_runtime::recent::RecentKeys;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use parking_lot::{Mutex, MutexGuard};
@@ -58,6 +60,8 @@ pub(crate) struct ProgressBoard {
     runs: Mutex<HashMap<RunKey, ShownRun>>,
     busy: Mutex<HashSet<RunKey>>,
     streams: StreamRights,
+    /// Conversations whose title and beginner Slack has heard from this process.
+    introduced: RecentKeys<ThreadKey>,
     changed: Notify,
 }
 
@@ -176,6 +180,8 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     let tasks = TaskTracker::new();
     let began = Instant::now();
     let mut shown = inner.context.attended.candidates(shows_run);
+    let mut behind = inner.context.attended.candidates(session::is_behind);
+    let mut looked: HashMap<ThreadKey, Instant> = HashMap::new();
     loop {
         let look = async {
             tokio::select! {
@@ -185,6 +191,13 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
         };
         if stop.run_until_cancelled(look).await.is_none() {
             break;
+        }
+        looked.retain(|_, at| at.elapsed() < AGAIN);
+        for thread in behind.list() {
+            if let Entry::Vacant(first) = looked.entry(ThreadKey::from(&*thread)) {
+                first.insert(Instant::now());
+                tasks.spawn(show_waiting(Arc::clone(&inner), thread, stop.clone()));
+            }
         }
         for (thread, role, step) in due_steps(&inner, &shown.list(), began) {
             let key = (ThreadKey::from(&*thread), role);
@@ -206,6 +219,13 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     }
     tasks.close();
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
+}
+
+async fn show_waiting(inner: Arc<Inner>, thread: Arc<Thread>, stop: CancellationToken) {
+    let work = Box::pin(session::show_waiting(&inner, &thread));
+    if let Some(Err(error)) = stop.run_until_cancelled(work).await {
+        tracing::warn!(thread = ThreadKey::from(&*thread).name, %error, "session_status_failed");
+    }
 }
 
 /// Whether a message says what one of its roles does.

@@ -1,19 +1,37 @@
 //! What Slack itself shows of an agent at work, with its stop button: for apps that are declared
-//! agents. What Slack refuses is not missed: the message says the same.
+//! agents. What Slack refuses is not missed: the messages say the same.
+//!
+//! That a conversation waits for people goes on record before Slack hears it, so that whoever comes next takes it back.
 
-use codebutler_crds::thread::SlackThread;
+use std::sync::Arc;
+
+use codebutler_crds::budgets::is_slack_user;
+use codebutler_crds::thread::{SlackThread, ThreadState};
+use codebutler_crds::{Repo, Thread, ThreadStatus};
+use codebutler_gateway_core::dispatch::asks_people;
+use codebutler_gateway_core::masks;
+use codebutler_gateway_core::thread_key::ThreadKey;
 use serde_json::{Value, json};
 
 use crate::Inner;
-use crate::api::account::SlackAccount;
+use crate::api::account::{AccessError, SlackAccount};
+use crate::api::conversation_pages;
 use crate::api::web::CallError;
+use crate::inbound::content;
+use crate::inbound::deferral::LaterError;
+use crate::outbound::mrkdwn;
+
+/// Characters that Slack takes as a title.
+const TITLE: usize = 200;
 
 /// How it stands with a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConversationSession {
     Processing,
-    /// Nobody does.
+    /// Nobody does, and nobody has to.
     Active,
+    /// It waits for people.
+    Suspended,
     /// The conversation is over.
     Closed,
 }
@@ -23,34 +41,206 @@ impl ConversationSession {
         match self {
             Self::Processing => "processing",
             Self::Active => "active",
+            Self::Suspended => "suspended",
             Self::Closed => "closed",
+        }
+    }
+
+    /// Of a conversation in which nobody works.
+    pub(super) fn at_rest(thread: &Thread) -> Self {
+        if is_over(thread) {
+            Self::Closed
+        } else if thread.status.as_ref().is_some_and(asks_people) {
+            Self::Suspended
+        } else {
+            Self::Active
         }
     }
 }
 
-/// Tells Slack.
-///
-/// # Errors
-/// When it may not have heard it: what it shows does not end by itself.
-pub(super) async fn show_session(
-    inner: &Inner,
-    account: &SlackAccount,
-    slack: &SlackThread,
-    session: ConversationSession,
-) -> Result<(), CallError> {
+fn is_over(thread: &Thread) -> bool {
+    thread.spec.state == ThreadState::Closed || thread.is_going()
+}
+
+fn is_at_work(thread: &Thread) -> bool {
+    let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
+    roles.any(|role| role.shown.is_some())
+}
+
+/// Whether it is on record otherwise than it is that a conversation waits for people.
+pub(super) fn is_behind(thread: &Thread) -> bool {
+    let is_shown = thread.status.as_ref().is_some_and(|status| status.suspended);
+    is_shown != waits(thread)
+}
+
+fn waits(thread: &Thread) -> bool {
+    !is_at_work(thread) && ConversationSession::at_rest(thread) == ConversationSession::Suspended
+}
+
+/// Lets Slack show whether a conversation waits for people.
+pub(super) async fn show_waiting(inner: &Arc<Inner>, thread: &Thread) -> Result<(), LaterError> {
+    let (key, waits) = (ThreadKey::from(thread), waits(thread));
+    let (Some((_, repo)), Some(slack)) = (inner.known(&key), thread.conversation()) else {
+        return Ok(());
+    };
+    let account = &*inner.account(&repo).await?;
     if !account.is_agent() {
         return Ok(());
     }
-    let body = json!({
-        "channel_id": slack.channel, "thread_ts": slack.ts, "status": session.name(),
-    });
-    let web = inner.web.upkeep();
-    let told = web.post::<Value>(&account.bot, "agents.sessions.setStatus", &body).await;
-    match told {
-        Err(error) if error.code().is_some() => {
-            tracing::info!(%error, "session_status_failed");
-            Ok(())
+    let place = SessionPlace { inner, account, repo: &repo, thread, slack };
+    let record = |suspended| move |status: &mut ThreadStatus| status.suspended = suspended;
+    if waits {
+        inner.threads.update(&key, record(true)).await?;
+    }
+    // Who is at work is shown as such already.
+    if !is_at_work(thread) {
+        let told = place.show(ConversationSession::at_rest(thread)).await;
+        if waits && told.is_err() {
+            inner.threads.update(&key, record(false)).await?;
         }
-        other => other.map(drop),
+        told.map_err(AccessError::from)?;
+    }
+    if !waits {
+        inner.threads.update(&key, record(false)).await?;
+    }
+    Ok(())
+}
+
+/// A conversation and whose it is.
+pub(super) struct SessionPlace<'a> {
+    pub inner: &'a Arc<Inner>,
+    pub account: &'a SlackAccount,
+    pub repo: &'a Repo,
+    pub thread: &'a Thread,
+    pub slack: &'a SlackThread,
+}
+
+impl SessionPlace<'_> {
+    /// Tells Slack.
+    ///
+    /// # Errors
+    /// When it may not have heard it: what it shows does not end by itself.
+    pub(super) async fn show(&self, session: ConversationSession) -> Result<(), CallError> {
+        if !self.account.is_agent() {
+            return Ok(());
+        }
+        let plain = json!({
+            "channel_id": self.slack.channel, "thread_ts": self.slack.ts, "status": session.name(),
+        });
+        let key = ThreadKey::from(self.thread);
+        let is_known = self.inner.progress.introduced.contains(&key);
+        let mut body = plain.clone();
+        if !is_known {
+            self.introduce(&mut body).await;
+        }
+        let told = match self.tell(&body).await {
+            // Such as somebody who has left the channel.
+            Err(error) if error.code().is_some() && body != plain => self.tell(&plain).await,
+            other => other,
+        };
+        match told {
+            Ok(()) => {
+                self.inner.progress.introduced.first_time(key);
+                Ok(())
+            }
+            Err(error) if error.code().is_some() => {
+                tracing::info!(%error, "session_status_failed");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn tell(&self, body: &Value) -> Result<(), CallError> {
+        let web = self.inner.web.upkeep();
+        let told = web.post::<Value>(&self.account.bot, "agents.sessions.setStatus", body).await;
+        told.map(drop)
+    }
+
+    /// Adds what a session is about and who began it: Slack takes both when it first hears of one.
+    async fn introduce(&self, body: &mut Value) {
+        if let Some(title) = self.title().await {
+            body["title"] = json!(title);
+        }
+        let by = self.thread.spec.requested_by.as_deref();
+        if let Some(user) = by.filter(|by| is_slack_user(by)) {
+            body["initiator_user_id"] = json!(user);
+        }
+    }
+
+    async fn title(&self) -> Option<String> {
+        let text = match &self.thread.spec.prompt {
+            Some(prompt) => prompt.clone(),
+            None => self.first_words().await?,
+        };
+        let redactor = masks::as_known(&self.inner.context, self.repo).await;
+        make_title(&redactor.mask(&text))
+    }
+
+    async fn first_words(&self) -> Option<String> {
+        let (token, SlackThread { channel, ts: root }) = (&self.account.bot, self.slack);
+        let web = self.inner.web.upkeep();
+        match conversation_pages::read_message(&web, token, channel, root, root).await {
+            Ok(first) => {
+                let words = content::message_words(&first?);
+                let own = format!("<@{}>", self.account.user.as_deref().unwrap_or_default());
+                Some(mrkdwn::to_text(&words.replace(&own, "")))
+            }
+            Err(error) => {
+                tracing::info!(%error, "session_title_unread");
+                None
+            }
+        }
+    }
+}
+
+/// The first line that says something, as far as Slack takes it.
+fn make_title(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| line.chars().any(char::is_alphanumeric))?;
+    let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.chars().count() <= TITLE {
+        return Some(words);
+    }
+    let kept: String = words.chars().take(TITLE - 1).collect();
+    Some(format!("{}…", kept.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_line_that_slack_takes() {
+        assert_eq!(
+            make_title("\n --\n  The total  is wrong\nmore"),
+            Some("The total is wrong".to_owned())
+        );
+        assert_eq!(make_title("\n ?!\n"), None);
+        let long = make_title(&"word ".repeat(100)).unwrap();
+        assert!(long.chars().count() <= TITLE && long.ends_with("word…"), "{long}");
+    }
+
+    #[test]
+    fn a_conversation_waits_while_a_question_is_open_and_nobody_works() {
+        let thread = |status: Value| -> Thread {
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+                "metadata": {"name": "shop-1-000000"}, "spec": {"repo": "shop"}, "status": status,
+            }))
+            .unwrap()
+        };
+        let plan = json!({"ts": "5.000000", "hash": "h", "role": "pm"});
+        let asking = thread(json!({"plan": plan}));
+        assert_eq!(ConversationSession::at_rest(&asking), ConversationSession::Suspended);
+        assert!(is_behind(&asking));
+        assert!(!is_behind(&thread(json!({"plan": plan, "suspended": true}))));
+        assert!(is_behind(&thread(json!({"suspended": true}))), "nobody is asked any more");
+        let mut closed = asking;
+        closed.spec.state = ThreadState::Closed;
+        assert_eq!(ConversationSession::at_rest(&closed), ConversationSession::Closed);
+        assert!(!is_behind(&closed));
+        let run = json!({"run": "r", "since": "2026-01-01T00:00:00Z", "cost": "0"});
+        let working = thread(json!({"plan": plan, "roles": {"pm": {"shown": run}}}));
+        assert!(!is_behind(&working));
     }
 }
