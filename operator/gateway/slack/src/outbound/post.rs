@@ -256,11 +256,13 @@ async fn send_part(
 ) -> Result<SentPart, CallError> {
     let body = outgoing.body(index, account.customizes());
     let rated = outgoing.rated(index, &body).filter(|_| !inner.refused_blocks.has(account));
-    let mut with_buttons = rated.is_some();
+    let (mut with_buttons, mut is_plain) = (rated.is_some(), false);
     let shows = outgoing.kind == PROGRESS;
     let web = if shows { inner.web.upkeep() } else { inner.web.clone() };
     for attempt in 0..ATTEMPTS {
-        let body = rated.as_ref().filter(|_| with_buttons).unwrap_or(&body);
+        let whole = rated.as_ref().filter(|_| with_buttons).unwrap_or(&body);
+        let plain = is_plain.then(|| outgoing.plain(index, whole));
+        let body = plain.as_ref().unwrap_or(whole);
         let result = web.post::<PostedAt>(&account.bot, "chat.postMessage", body).await;
         match result {
             Ok(PostedAt { ts }) => {
@@ -284,6 +286,10 @@ async fn send_part(
                 return Ok(part);
             }
             Err(error) if with_buttons && refuses_blocks(&error) => with_buttons = false,
+            Err(error) if !is_plain && body["blocks"].is_array() && refuses_blocks(&error) => {
+                tracing::warn!(%error, "blocks_refused");
+                is_plain = true;
+            }
             Err(error @ CallError::Failed { .. }) => {
                 inner.sent.forget(thread);
                 if attempt + 1 == ATTEMPTS {

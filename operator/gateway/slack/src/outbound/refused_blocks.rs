@@ -20,7 +20,9 @@ pub(crate) struct RefusedBlocks {
 
 /// Whether Slack refuses a message because of its blocks.
 pub(crate) fn refuses_blocks(error: &CallError) -> bool {
-    error.code().is_some_and(|code| code.starts_with("invalid_blocks"))
+    error
+        .code()
+        .is_some_and(|code| code.starts_with("invalid_blocks") || code == "msg_blocks_too_long")
 }
 
 impl RefusedBlocks {

@@ -352,3 +352,29 @@ async fn after_two_days_nothing_is_missing_and_nothing_comes_twice() {
     assert!(before.iter().all(|uid| after.contains(uid)));
     desk.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_that_refuses_blocks_is_asked_in_words() {
+    let desk = Desk::start().await;
+    desk.slack.forget_block("actions");
+    let root = desk.said("please plan").await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("plan-1", "**Plan**: `src/a.rs:1`", AskedDecision::Plan);
+    let plan = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
+    let shown = desk.slack.message(&desk.channel, &plan).unwrap();
+    assert!(shown.blocks.is_empty() && shown.text.contains("src/a.rs:1"), "{shown:?}");
+    let choices = vec!["the first".to_owned(), "the second".to_owned()];
+    let offer = PostMessage { choices, ..post("which", "Which one?") };
+    let offer = desk.service().post(&pm, &offer, None).await.unwrap().ts.to_string();
+    let shown = desk.slack.message(&desk.channel, &offer).unwrap();
+    assert!(shown.blocks.is_empty() && shown.text.contains("the second"), "{shown:?}");
+    let root = desk.said("another one").await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("plan-2", "**Plan**: `src/b.rs:1`", AskedDecision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    let yes = desk.says(Some(&root), "approve");
+    desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
+    let plan = desk.thread(&root).await.unwrap().status.unwrap().plan.unwrap();
+    assert_eq!(plan.approved_by.as_deref(), Some(desk.ana.as_str()));
+    desk.stop().await;
+}

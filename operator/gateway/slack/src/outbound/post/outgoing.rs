@@ -124,6 +124,19 @@ impl OutgoingText<'_> {
         body
     }
 
+    /// The same as text alone, for a workspace that refuses its blocks: what buttons answer, words answer too.
+    pub(super) fn plain(&self, index: usize, body: &Value) -> Value {
+        let mut body = body.clone();
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("blocks");
+        }
+        if let Some(note) = self.note.as_ref().filter(|_| index + 1 == self.parts.len()) {
+            let text = body["text"].as_str().unwrap_or_default();
+            body["text"] = json!(format!("{text}\n{note}"));
+        }
+        body
+    }
+
     /// The same with the buttons that ask whether it helped; None where it does not ask, and of all but the last part.
     pub(super) fn rated(&self, index: usize, body: &Value) -> Option<Value> {
         let asks = matches!(self.asks, TextAsks::Feedback) && index + 1 == self.parts.len();
