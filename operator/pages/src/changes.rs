@@ -7,10 +7,10 @@ use codebutler_wire::history::CheckShown;
 use crate::UserNames;
 use crate::diff::{ChangedFile, DiffRow, FilePatch};
 use crate::list::encode_query;
-use crate::page::{PageVisitor, render_tabs};
+use crate::page::{PageVisitor, name_thread, render_tabs};
 use crate::summary::{LineRemark, PullShown, ThreadSummary};
 use crate::syntax::LinePainter;
-use crate::text::{format_count, group_digits, name_people, render_prose, render_template};
+use crate::text::{format_count, group_digits, render_prose, render_template};
 
 /// Lines of a file that are shown at once.
 const ROWS: usize = 3000;
@@ -121,7 +121,7 @@ struct ShownLine {
 pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
     let summary = &page.summary;
     let tabs = render_tabs(&page.base, summary, "Changes", page.slack);
-    let title = name_people(&summary.title, &page.names);
+    let title = name_thread(&page.base, summary, &page.names);
     let none = BranchShown::default();
     let changes = page.changes.as_ref().unwrap_or(&none);
     let lines = |count: fn(&ChangedFile) -> Option<u64>| {

@@ -200,6 +200,14 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     render_template(&Thread { page, visitor, found, tabs, now, asks, steps, reply })
 }
 
+/// What a thread is called: by its first words, or else by its name, as in the list.
+pub(crate) fn name_thread(base: &str, summary: &ThreadSummary, names: &UserNames) -> String {
+    match summary.title.trim() {
+        "" => base.trim_start_matches('/').to_owned(),
+        title => name_people(title, names),
+    }
+}
+
 /// Ways to look at a thread.
 pub(crate) fn render_tabs(
     base: &str,
@@ -246,7 +254,7 @@ impl SpanRow {
 
 impl Thread<'_> {
     fn title(&self) -> String {
-        name_people(&self.page.summary.title, &self.page.names)
+        name_thread(&self.page.base, &self.page.summary, &self.page.names)
     }
 }
 

@@ -9,7 +9,7 @@ use codebutler_wire::history::ItemShown;
 
 use crate::UserNames;
 use crate::moment::show_exactly;
-use crate::page::{PageVisitor, render_tabs};
+use crate::page::{PageVisitor, name_thread, render_tabs};
 use crate::summary::{RoadmapShown, ThreadSummary};
 use crate::text::{format_duration, name_people, render_template, show_money};
 
@@ -67,7 +67,7 @@ struct ItemRow<'a> {
 
 impl Roadmap<'_> {
     fn title(&self) -> String {
-        name_people(&self.page.summary.title, &self.page.names)
+        name_thread(&self.page.base, &self.page.summary, &self.page.names)
     }
 }
 

@@ -410,3 +410,11 @@ fn a_server_s_tool_is_shown_as_people_know_it_with_all_of_its_arguments() {
     assert_eq!(step.title, "my-db: run DROP TABLE a");
     assert!(format!("{:?}", step.blocks).contains("force"), "{:?}", step.blocks);
 }
+
+#[test]
+fn a_thread_without_words_is_called_by_its_name() {
+    let page = ThreadPage { base: "/team/shop-1".to_owned(), ..ThreadPage::default() };
+    let shown = crate::render_thread(&page, &PageVisitor::default());
+    assert!(shown.contains("<h1>team/shop-1</h1>"), "{shown}");
+    assert!(shown.contains("<title>team/shop-1 · CodeButler</title>"), "{shown}");
+}

@@ -4,6 +4,7 @@
 mod accessible;
 mod chromium;
 mod situations;
+mod sizes;
 mod talking;
 mod watching;
 

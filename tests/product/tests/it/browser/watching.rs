@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use serde_json::json;
 
 use super::chromium::Browser;
-use super::{DESKTOP, accessible, picture};
+use super::{DESKTOP, PHONE, accessible, picture};
 use crate::support::{Setup, asks};
 
 /// Looks at the page in all sizes, in light and in dark, and as somebody who does not see it.
@@ -18,7 +18,10 @@ pub(super) async fn looked_at(browser: &mut Browser, name: &str) {
     for scheme in ["dark", "light"] {
         browser.prefer(scheme).await;
         picture(browser, &format!("{name}-{scheme}")).await;
-        accessible::check(browser, name).await;
+        for (size, kind) in [(PHONE, "phone"), (DESKTOP, "desktop")] {
+            browser.resize(size).await;
+            accessible::check(browser, &format!("{name} on a {kind} in {scheme}")).await;
+        }
     }
 }
 
