@@ -13,6 +13,7 @@ mod handover;
 mod idle;
 mod ingest;
 mod learnings;
+mod lighthouse;
 mod mcp;
 mod memory;
 mod operator;

@@ -1,5 +1,5 @@
 //! Pages on threads: how soon a step of an agent is on the pages of who watches, how much memory many
-//! viewers take, and how soon and how large the first page of a long thread is.
+//! viewers take, how soon and how large the first page of a long thread is, and what Lighthouse says of pages.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::lighthouse::{Lighthouse, PageScores};
 use super::memory::resident_memory;
-use super::{MeasuredFigure, find_percentile, long_or_short};
+use super::{MeasuredFigure, SHORT, find_percentile, long_or_short};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::stack::part::StackPart;
@@ -74,13 +75,39 @@ async fn measure_watching(stack: &RunningStack) -> anyhow::Result<Vec<MeasuredFi
     let base = format!("http://{}", stack.metrics.pages.context("there are no pages")?);
     let mut delays = Box::pin(measure_live(stack, &base)).await?;
     let (first, shell) = Box::pin(measure_long(stack, &base)).await?;
+    let scores = if SHORT { None } else { Box::pin(measure_scores(stack)).await? };
     let memory = Box::pin(measure_many(stack, &base)).await?;
-    Ok(vec![
+    let mut figures = vec![
         MeasuredFigure::at_most("pages.event_p95", find_percentile(&mut delays, 95), "ms", 300.0),
         MeasuredFigure::at_most("pages.viewers_memory", memory, "MiB", 100.0),
         MeasuredFigure::at_most("pages.first_page_p95", first, "ms", 300.0),
         MeasuredFigure::at_most("pages.before_data", shell, "KiB", 100.0),
-    ])
+    ];
+    if let Some(scores) = scores {
+        let (access, practices) = (scores.accessibility, scores.best_practices);
+        figures.extend([
+            MeasuredFigure::at_least("pages.accessibility", access, "of 100", 100.0),
+            MeasuredFigure::at_least("pages.best_practices", practices, "of 100", 100.0),
+            MeasuredFigure::at_least("pages.performance", scores.performance, "of 100", 98.0),
+        ]);
+    }
+    Ok(figures)
+}
+
+/// The worst that Lighthouse says of any page.
+async fn measure_scores(stack: &RunningStack) -> anyhow::Result<Option<PageScores>> {
+    let Some(lighthouse) = Lighthouse::find().await? else { return Ok(None) };
+    let at = stack.metrics.pages.context("there are no pages")?;
+    let mut worst: Option<PageScores> = None;
+    for path in ["/", "/costs", &format!("/{}/long-1", stack.place.team)] {
+        let own = lighthouse.score(at, path).await?;
+        worst = Some(worst.map_or(own, |worst| PageScores {
+            accessibility: worst.accessibility.min(own.accessibility),
+            best_practices: worst.best_practices.min(own.best_practices),
+            performance: worst.performance.min(own.performance),
+        }));
+    }
+    Ok(worst)
 }
 
 /// Milliseconds from each step of an agent, by its own clock, to a page that is open.
