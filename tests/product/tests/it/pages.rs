@@ -149,6 +149,12 @@ async fn the_first_page_of_a_long_thread_comes_at_once() {
     assert!(took < Duration::from_secs(3), "{took:?}");
     let first = text(&team, &format!("{path}?from=1")).await;
     assert!(first.contains("id=\"n1\"") && first.contains("Later"));
+    // Whatever the case, and of too many the newest ones.
+    let found = text(&team, &format!("{path}?q=A%20LINE%20OF")).await;
+    assert!(found.contains("200 found"), "{found}");
+    for (n, is_shown) in [(5000, true), (4801, true), (4800, false), (1, false)] {
+        assert_eq!(found.contains(&format!("id=\"n{n}\"")), is_shown, "{n}");
+    }
     team.stop().await;
 }
 

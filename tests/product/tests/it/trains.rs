@@ -82,13 +82,13 @@ async fn ready(team: &Team, files: &[&str]) -> BTreeMap<String, String> {
 
 /// Plays GitHub's workflows: a tree with `bad.txt` in it fails. Runs for pushes to a train and pull requests.
 #[derive(Default)]
-struct Workflows {
+pub(crate) struct Workflows {
     /// Commits of trains that were tested, with what came of it.
     trains: Mutex<Vec<(String, bool)>>,
 }
 
 impl Workflows {
-    fn run(remote: &DrivenRepository) -> (Arc<Self>, tokio::task::JoinHandle<()>) {
+    pub(crate) fn run(remote: &DrivenRepository) -> (Arc<Self>, tokio::task::JoinHandle<()>) {
         let own = Arc::new(Self::default());
         let (all, remote) = (Arc::clone(&own), remote.clone());
         let task = tokio::spawn(async move {
@@ -117,7 +117,7 @@ impl Workflows {
 }
 
 /// Waits until the message that shows the train says something.
-async fn shows(team: &Team, root: &str, part: &str) -> MessageView {
+pub(crate) async fn shows(team: &Team, root: &str, part: &str) -> MessageView {
     team.until(&format!("the train to show `{part}`"), || async {
         let all = team.messages(root).into_iter();
         all.filter(|m| m.shown.contains("Merge train:")).find(|m| m.shown.contains(part))
@@ -242,5 +242,33 @@ async fn a_merge_queue_of_the_hosts_is_used_and_stop_lets_the_others_go() {
     })
     .await;
     assert_eq!(remote.log("main").await.unwrap().len(), 1);
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_its_branch_may_not_be_pushed_a_train_ends_and_all_keep_their_question() {
+    let files = ["one.txt", "two.txt"];
+    let team = Setup::new(script(&files)).start().await;
+    let remote = &team.stack.remote;
+    let roots = ready(&team, &files).await;
+    let rules = |refused: bool| {
+        remote.set_rules(move |rules| {
+            rules.required_checks = vec!["ci".into()];
+            rules.no_branches = refused.then(|| BRANCHES.to_owned());
+        })
+    };
+    rules(true).await.unwrap();
+    let root = team.says("ben", None, "merge all that are ready");
+    let asked = team.message(&root, "Merge these 2 pull requests").await;
+    click(&team, &asked, "train:start");
+    let end = shows(&team, &root, "It can't go on: branch").await;
+    assert!(end.shown.contains("can't be pushed for tests"), "{}", end.shown);
+    assert!(end.shown.contains("creations being restricted"), "{}", end.shown);
+    for root in roots.values() {
+        team.message(root, "can't be pushed for tests").await;
+    }
+    assert_eq!(remote.log("main").await.unwrap().len(), 1);
+    let branches = remote.branches().await.unwrap();
+    assert!(!branches.keys().any(|name| name.starts_with(BRANCHES)), "{branches:?}");
     team.stop().await;
 }

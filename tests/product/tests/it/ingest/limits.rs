@@ -72,3 +72,21 @@ async fn an_own_channel_of_fifty_thousand_is_found_with_one_call() {
     assert!(inbox(&desk.thread(&root).await.unwrap(), "pm").is_some());
     desk.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_unknown_people_a_page_asks_for_so_many_at_once() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    let users: Vec<String> =
+        (0..7).map(|n| desk.slack.create_user(&format!("u{n}"), &format!("User {n}"))).collect();
+    let repo = desk.repo().await;
+    let before = desk.slack.calls("users.info");
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        let named = desk.service().names(&repo, users.iter(), 3).await;
+        asked.push((named.len(), desk.slack.calls("users.info") - before));
+    }
+    // Whoever is left is known with a later look, and nobody is asked for twice.
+    assert_eq!(asked, [(3, 3), (6, 6), (7, 7), (7, 7)]);
+    desk.stop().await;
+}

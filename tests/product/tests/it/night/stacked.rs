@@ -5,10 +5,12 @@ use std::time::Duration;
 use codebutler_crds::thread::StackStanding;
 
 use super::*;
+use crate::trains::{self, Workflows};
 
 const PRICE: &str = "src/price.txt";
 const OTHER: &str = "src/other.txt";
 const PAIR: [(&str, &str); 2] = [("a1", "—"), ("a2", "a1")];
+const THREE: [(&str, &str); 3] = [("a1", "—"), ("a2", "a1"), ("a3", "a2")];
 
 /// Commits, pushes, opens a pull request and hands over.
 fn build_with(item: &str, write: &str) -> Vec<ScriptStep> {
@@ -269,5 +271,72 @@ async fn what_waits_for_a_blocked_item_is_blocked_and_says_so() {
     let text = team.stack.remote.show("main", PATH).await.unwrap();
     assert_eq!(text.matches("- Status: done").count(), 3, "{text}");
     assert!(!text.contains("Reason"), "{text}");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_items_on_top_of_each_other_land_one_by_one() {
+    let mut script = script(&["a1", "a2", "a3"]);
+    let coder = [("a1", "0.1", "1"), ("a2", "1", "2"), ("a3", "2", "3")];
+    let conversations =
+        coder.iter().map(|(item, from, to)| talk(item, reprice(item, from, to))).collect();
+    script.0.insert("coder".to_owned(), RoleScript { conversations });
+    let team = setup(script, &THREE).start().await;
+    let root = develop(&team, 3).await;
+    let (third, last) = says(&team, "a3", "Merge a3?").await;
+    let (second, middle) = says(&team, "a2", "Merge a2?").await;
+    let (_, first) = says(&team, "a1", "Merge a1?").await;
+    let worked: Vec<u64> =
+        items(&team).await.values().map(|thread| calls(thread, "coder")).collect();
+    // From the top: each yes waits for what is below.
+    click(&team, &last, "merge:merge");
+    team.message(&third, "on whose branch it is built").await;
+    click(&team, &middle, "merge:merge");
+    team.message(&second, "on whose branch it is built").await;
+    click(&team, &first, "merge:merge");
+    for item in ["a1", "a2", "a3"] {
+        closed(&team, item).await;
+    }
+    assert_eq!(price(&team).await, "price = 3\n");
+    is_quiet(&team, &second);
+    is_quiet(&team, &third);
+    let after: Vec<u64> =
+        items(&team).await.values().map(|thread| calls(thread, "coder")).collect();
+    assert_eq!(after, worked, "no role was woken");
+    assert_eq!(team.stack.remote.log("main").await.unwrap().len(), 4);
+    team.message(&root, "Roadmap: 3 of 3 merged").await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_train_takes_the_lowest_item_and_then_what_stood_on_it() {
+    let team = setup(repricing(), &PAIR).start().await;
+    let (_, task) = Workflows::run(&team.stack.remote);
+    let _ = develop(&team, 2).await;
+    let (second, _) = says(&team, "a2", "Merge a2?").await;
+    let _ = says(&team, "a1", "Merge a1?").await;
+    let merge = async |what: &str| {
+        let root = team.says("ben", None, "merge all that are ready");
+        let asked = team.message(&root, "into `main`").await;
+        assert!(asked.shown.contains(what), "{}", asked.shown);
+        click(&team, &asked, "train:start");
+        trains::shows(&team, &root, "Merge train: 1 of 1 merged").await;
+        asked.shown
+    };
+    let asked = merge("Write a1").await;
+    assert!(asked.contains("it is for another branch"), "{asked}");
+    closed(&team, "a1").await;
+    team.message(&second, "`main` is merged into this branch as").await;
+    team.until("the question to be about what it is now", || async {
+        let pulls = team.stack.remote.pulls().await.unwrap();
+        let thread = items(&team).await.remove("a2")?;
+        let head = thread.status?.closing?.head?;
+        pulls.iter().any(|pull| pull.base == "main" && pull.head_sha == head).then_some(())
+    })
+    .await;
+    merge("Write a2").await;
+    closed(&team, "a2").await;
+    assert_eq!(price(&team).await, "price = 2\n");
+    task.abort();
     team.stop().await;
 }
