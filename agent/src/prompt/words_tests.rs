@@ -86,7 +86,7 @@ fn source_files(folder: &Path, found: &mut Vec<(String, String)>) {
             if name != "tests" {
                 source_files(&path, found);
             }
-        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+        } else if path.extension().is_some_and(|end| end == "rs") && !name.ends_with("tests.rs") {
             found.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
         }
     }
@@ -146,10 +146,10 @@ fn texts_of_a_source_are_found_wherever_they_stand() {
         // "not this"
         let c = ['"', '\'', '\\']; fn x<'a>(a: &'a str) {}
         let a = "one \"two\" \
-                 three"; let r = r#"raw "four""#; let s = "five";
+                 three"; let r = r#"raw "four" x"#; let s = "five";
 #[cfg(test)]
 mod tests { "not this" }"##;
-    assert_eq!(literals(source), ["one \\\"two\\\" three", "raw \"four\"", "five"]);
+    assert_eq!(literals(source), ["one \\\"two\\\" three", "raw \"four\" x", "five"]);
     assert_eq!(without_places("a {map} b {desk:?}"), "a   b  ");
     assert_eq!(private_words("MEETS the Project map"), ["meets"]);
 }

@@ -1,7 +1,5 @@
 //! The tools as a model is offered them.
 
-use serde::Deserialize as _;
-
 use super::*;
 
 #[test]

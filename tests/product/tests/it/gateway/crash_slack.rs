@@ -37,7 +37,7 @@ impl World {
     }
 
     /// Messages of a conversation that say this.
-    fn said(&self, root: &str, words: &str) -> Vec<String> {
+    fn lines_with(&self, root: &str, words: &str) -> Vec<String> {
         let all = self.slack.messages(&self.channel, Some(root)).into_iter();
         all.filter(|message| message.text.contains(words)).map(|message| message.ts).collect()
     }
@@ -72,7 +72,7 @@ async fn who_asks_for_help_is_answered_once_wherever_the_gateway_dies() {
         assert!(step < MOST, "it never lives: {}", world.log());
         let mut holder = world.hears(Some(step)).await;
         let asked = world.slack.post_as(&world.ana, &world.channel, None, "help").unwrap();
-        let answers = || world.said(&asked, "such as:").len();
+        let answers = || world.lines_with(&asked, "such as:").len();
         tokio::select! {
             () = eventually("an answer", || async { answers() > 0 }) => {}
             _ = holder.child.wait() => {}
@@ -121,7 +121,7 @@ async fn why_an_answer_did_not_help_is_on_record_wherever_the_gateway_dies() {
         let lived = holder.stop().await;
         kills += u32::from(!lived);
         let next = world.hears(None).await;
-        if world.said(&world.root, &words).is_empty() {
+        if world.lines_with(&world.root, &words).is_empty() {
             // Slack told her that it was not sent, and left it open.
             world.slack.submit_modal(&world.ana, &shown, &words).unwrap();
         }
@@ -132,7 +132,7 @@ async fn why_an_answer_did_not_help_is_on_record_wherever_the_gateway_dies() {
         };
         eventually("it is on record", || async { why().await.is_some() }).await;
         assert!(next.stop().await, "{}", world.log());
-        let stands = world.said(&world.root, &words);
+        let stands = world.lines_with(&world.root, &words);
         assert_eq!(stands, [why().await.unwrap()], "dead at {step}: {}", world.log());
         if lived {
             break;
