@@ -11,6 +11,7 @@ mod parts;
 mod pictures;
 mod radar;
 mod roadmap;
+mod silence;
 mod stack;
 mod train;
 mod waiting;
@@ -36,6 +37,7 @@ pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
 pub use self::radar::{BaseStanding, BranchMeeting, BranchPush, BranchRadar, ForkPoint};
 pub use self::radar::{MOST_MEETINGS, MOST_REMOVED, RemovedCommit};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
+pub use self::silence::AgentSilence;
 pub use self::stack::{StackMerge, StackStanding};
 pub use self::train::{
     MOST_CARS, MergeTrain, TrainCar, TrainEnd, TrainProposal, TrainRound, TrainStep,
@@ -433,19 +435,6 @@ pub struct RoleStatus {
     /// Token usage so far. (Gateway.)
     #[serde(default)]
     pub usage: TokenUsage,
-}
-
-/// An agent that had something to do, and said nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgentSilence {
-    /// UID of the silent pod.
-    #[schemars(length(max = 64))]
-    pub pod: String,
-    /// Time at which the silence was noticed.
-    pub since: Time,
-    /// Seconds for which nothing was heard until then.
-    pub seconds: u32,
 }
 
 impl Thread {
