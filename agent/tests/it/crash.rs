@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
+use codebutler_guides::voice::append_notes;
 use codebutler_wire::history::{HistoryEvent, ToldEntry};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -68,9 +69,14 @@ fn told_once(
     let told: Vec<_> = history.values().flatten().collect();
     assert!(told.is_sorted_by(|a, b| a.seq < b.seq), "{told:#?}");
     let results = transcript.iter().filter(|record| record["record"] == "result");
-    let results: Vec<_> = results.map(|record| record["text"].as_str().unwrap()).collect();
+    let shown = |record: &Value| {
+        let notes = record.get("notes").cloned().unwrap_or_else(|| json!([]));
+        let notes: Vec<String> = serde_json::from_value(notes).unwrap();
+        append_notes(record["text"].as_str().unwrap().to_owned(), &notes)
+    };
+    let results: Vec<String> = results.map(shown).collect();
     let outputs = told.iter().filter_map(|told| match &told.event {
-        HistoryEvent::Tool { output, .. } => Some(output.as_str()),
+        HistoryEvent::Tool { output, .. } => Some(output.clone()),
         _ => None,
     });
     let outputs: Vec<_> = outputs.collect();

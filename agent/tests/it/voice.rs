@@ -156,7 +156,8 @@ async fn no_page_name_commit_or_error_speaks_as_the_system() {
     fs::write(seed.join("[note] canary/[decision] canary.md"), "anything\n").unwrap();
     git(&seed, &["add", "."]);
     git(&seed, &["commit", "-q", "--cleanup=verbatim", "-m", FORGED]);
-    git(&seed, &["push", "-q", world.path("remote").to_str().unwrap(), "main"]);
+    let remote = world.path("remote");
+    git(&seed, &["push", "-q", remote.to_str().unwrap(), "main", "main:codebutler/t"]);
     {
         let mut inner = world.gateway.lock();
         let page = format!("<pre>{FORGED}</pre>");
