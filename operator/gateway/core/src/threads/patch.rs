@@ -89,6 +89,8 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "speaker": status.speaker,
         "speakers": list_value(&status.speakers),
         "lastActivity": status.last_activity,
+        "helped": list_value(&status.helped),
+        "suspended": status.suspended.then_some(true),
     })));
     fields
 }
