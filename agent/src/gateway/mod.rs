@@ -143,6 +143,8 @@ impl GatewayClient {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
+            // By default a connection ends whose peer reads nothing for 30 s: a push that waits for its turn is not read.
+            .tcp_user_timeout(None)
             .tcp_nodelay(true);
         if let Some(address) = address {
             client = client.resolve(&host, address);

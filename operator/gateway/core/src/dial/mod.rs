@@ -180,6 +180,8 @@ fn build_client(
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .connect_timeout(CONNECT)
+        // By default a connection ends whose peer reads nothing for 30 s: a busy host may read a push or a file late.
+        .tcp_user_timeout(None)
         .dns_resolver(resolver)
         .tls_backend_preconfigured((**tls).clone())
         .user_agent(concat!("codebutler/", env!("CARGO_PKG_VERSION")));

@@ -185,7 +185,8 @@ impl World {
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self {
             url,
-            http: reqwest::Client::new(),
+            // As Git, which waits for as long as a peer does not read.
+            http: reqwest::Client::builder().tcp_user_timeout(None).build().unwrap(),
             cluster,
             github,
             remote,
