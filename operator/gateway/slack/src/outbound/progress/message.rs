@@ -286,8 +286,9 @@ pub(super) async fn remove_run(
         }
         let roles = thread.status.iter().flat_map(|status| &status.roles);
         let alone = !roles.into_iter().any(|(role, own)| *role != key.1 && own.shown.is_some());
-        if alone {
-            let session = ConversationSession::at_rest(thread);
+        let session = ConversationSession::at_rest(thread);
+        // That it waits for people goes on record first, once no run is shown: the next look does both.
+        if alone && session != ConversationSession::Suspended {
             place.session().show(session).await.map_err(AccessError::from)?;
         }
     }
