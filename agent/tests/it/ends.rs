@@ -2,7 +2,6 @@
 //! without what was asked for.
 
 use std::fs;
-use std::time::Duration;
 
 use axum::http::StatusCode;
 use codebutler_wire::ErrorCode;
@@ -99,25 +98,6 @@ async fn what_may_not_be_pushed_is_told_once_and_kept_until_it_may() {
     }
     world.one_pod().await;
     assert_eq!(world.git(&["show", "codebutler/t:a"]), "new");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_that_waits_for_its_turn_is_not_ended_by_its_own_connection() {
-    // More than the buffers of a connection hold.
-    let fill = "for n in 1 2 3 4; do head -c 4000000 /dev/urandom > $n.bin; done";
-    let mut world = World::new(in_order(vec![
-        calls(&[("Bash", json!({"command": fill}))]),
-        calls(&[("GitCommit", json!({"message": "Add them"}))]),
-        calls(&[("GitPush", json!({}))]),
-        says("done"),
-    ]))
-    .await;
-    world.gateway.lock().slow = Some(("/v1/git/git-receive-pack", Duration::from_secs(33)));
-    world.gateway.lock().say("go", true);
-    world.one_pod().await;
-    let inner = world.gateway.lock();
-    let pushed = *results(inner.asked.last().unwrap()).last().unwrap();
-    assert!(pushed.starts_with("Pushed"), "{pushed}");
 }
 
 /// The gateway dies after each effect and before it is answered, and nobody answers for a while: the

@@ -132,10 +132,6 @@ async fn guard(State(gateway): State<Gateway>, request: Request, next: Next) -> 
         return hang_up();
     }
     let path = request.uri().path().to_owned();
-    let slow = gateway.lock().slow;
-    if let Some((_, wait)) = slow.filter(|(slow, _)| path.starts_with(slow)) {
-        tokio::time::sleep(wait).await;
-    }
     let cut = {
         let mut inner = gateway.lock();
         let found = inner.cut.iter().position(|p| path.starts_with(p));

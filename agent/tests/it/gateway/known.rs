@@ -1,7 +1,7 @@
 //! State of the tests' gateway, and what was done through it: tests set it up, and look in here.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use codebutler_wire::history::ToldEntry;
@@ -72,8 +72,6 @@ pub(crate) struct Inner {
     pub retry_after: Option<u32>,
     /// Paths whose first call is carried out and not answered; then nobody answers for a while.
     pub cut: Vec<&'static str>,
-    /// A path whose requests are read only after a while, as where a push waits for its turn.
-    pub slow: Option<(&'static str, Duration)>,
     /// End of an outage: nobody answers before.
     pub away: Option<Instant>,
     /// Build slots that others have, of two.
@@ -182,7 +180,6 @@ impl Inner {
             refuse: vec![],
             retry_after: None,
             cut: vec![],
-            slow: None,
             away: None,
             building: 0,
             builds: vec![],

@@ -5,7 +5,6 @@ use std::time::Duration;
 use codebutler_crds::thread::StackStanding;
 
 use super::*;
-use crate::trains::{self, Workflows};
 
 const PRICE: &str = "src/price.txt";
 const OTHER: &str = "src/other.txt";
@@ -305,38 +304,5 @@ async fn three_items_on_top_of_each_other_land_one_by_one() {
     assert_eq!(after, worked, "no role was woken");
     assert_eq!(team.stack.remote.log("main").await.unwrap().len(), 4);
     team.message(&root, "Roadmap: 3 of 3 merged").await;
-    team.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_train_takes_the_lowest_item_and_then_what_stood_on_it() {
-    let team = setup(repricing(), &PAIR).start().await;
-    let (_, task) = Workflows::run(&team.stack.remote);
-    let _ = develop(&team, 2).await;
-    let (second, _) = says(&team, "a2", "Merge a2?").await;
-    let _ = says(&team, "a1", "Merge a1?").await;
-    let merge = async |what: &str| {
-        let root = team.says("ben", None, "merge all that are ready");
-        let asked = team.message(&root, "into `main`").await;
-        assert!(asked.shown.contains(what), "{}", asked.shown);
-        click(&team, &asked, "train:start");
-        trains::shows(&team, &root, "Merge train: 1 of 1 merged").await;
-        asked.shown
-    };
-    let asked = merge("Write a1").await;
-    assert!(asked.contains("it is for another branch"), "{asked}");
-    closed(&team, "a1").await;
-    team.message(&second, "`main` is merged into this branch as").await;
-    team.until("the question to be about what it is now", || async {
-        let pulls = team.stack.remote.pulls().await.unwrap();
-        let thread = items(&team).await.remove("a2")?;
-        let head = thread.status?.closing?.head?;
-        pulls.iter().any(|pull| pull.base == "main" && pull.head_sha == head).then_some(())
-    })
-    .await;
-    merge("Write a2").await;
-    closed(&team, "a2").await;
-    assert_eq!(price(&team).await, "price = 2\n");
-    task.abort();
     team.stop().await;
 }
