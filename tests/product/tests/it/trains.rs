@@ -244,31 +244,3 @@ async fn a_merge_queue_of_the_hosts_is_used_and_stop_lets_the_others_go() {
     assert_eq!(remote.log("main").await.unwrap().len(), 1);
     team.stop().await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_its_branch_may_not_be_pushed_a_train_ends_and_all_keep_their_question() {
-    let files = ["one.txt", "two.txt"];
-    let team = Setup::new(script(&files)).start().await;
-    let remote = &team.stack.remote;
-    let roots = ready(&team, &files).await;
-    let rules = |refused: bool| {
-        remote.set_rules(move |rules| {
-            rules.required_checks = vec!["ci".into()];
-            rules.no_branches = refused.then(|| BRANCHES.to_owned());
-        })
-    };
-    rules(true).await.unwrap();
-    let root = team.says("ben", None, "merge all that are ready");
-    let asked = team.message(&root, "Merge these 2 pull requests").await;
-    click(&team, &asked, "train:start");
-    let end = shows(&team, &root, "It can't go on: branch").await;
-    assert!(end.shown.contains("can't be pushed for tests"), "{}", end.shown);
-    assert!(end.shown.contains("creations being restricted"), "{}", end.shown);
-    for root in roots.values() {
-        team.message(root, "can't be pushed for tests").await;
-    }
-    assert_eq!(remote.log("main").await.unwrap().len(), 1);
-    let branches = remote.branches().await.unwrap();
-    assert!(!branches.keys().any(|name| name.starts_with(BRANCHES)), "{branches:?}");
-    team.stop().await;
-}
