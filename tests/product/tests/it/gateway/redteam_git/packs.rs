@@ -131,7 +131,10 @@ async fn small_packs_that_need_giant_memory_are_refused_in_sum() {
         }
     };
     for answer in [answers.0, answers.1, answers.2] {
-        assert!(answer.contains("Git does not accept the pack"), "{answer}");
+        // On a busy machine the time for a pack may be over before the memory for it is.
+        let is_refused = answer.contains("Git does not accept the pack")
+            || answer.contains("ng refs/heads/") && answer.contains("the push failed");
+        assert!(is_refused, "{answer}");
     }
     assert!(peak < 256 << 10, "{peak} KiB");
 }
