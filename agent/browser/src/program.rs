@@ -54,7 +54,7 @@ pub fn find_browser(path: &std::ffi::OsStr) -> Option<PathBuf> {
 }
 
 /// Debian's `chromium` is a script that ends where `/etc/chromium.d` can't be listed, as in the sandbox of commands.
-/// What it starts needs none of its settings.
+/// The program that the wrapper script starts needs none of the script's settings.
 fn skip_script(program: PathBuf) -> PathBuf {
     let behind = program.parent().and_then(Path::parent);
     let behind = behind.map(|folder| folder.join("lib/chromium/chromium"));

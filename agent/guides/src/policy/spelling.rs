@@ -8,7 +8,7 @@ pub(super) fn could_be(part: &str) -> bool {
     if part.eq_ignore_ascii_case(".git") {
         return true;
     }
-    // A star or a question mark stands for no dot at the beginning.
+    // In a shell, a leading `*` or `?` matches no leading dot.
     could_spell(part, NAME) && expand_braces(part).iter().any(|one| one.starts_with(['.', '[']))
 }
 
@@ -18,7 +18,7 @@ pub(super) fn could_spell(glob: &str, name: &str) -> bool {
         && expand_braces(glob).iter().any(|one| glob_matches(one.as_bytes(), name.as_bytes()))
 }
 
-/// True for a pattern of `find`, in which a star stands for anything.
+/// True for a pattern of `find`, in which `*` matches any characters.
 pub(super) fn glob_spells(pattern: &str, name: &str) -> bool {
     glob_matches(pattern.as_bytes(), name.as_bytes())
 }
@@ -62,7 +62,7 @@ fn glob_matches(glob: &[u8], name: &[u8]) -> bool {
     glob[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Returns the length of the part of a glob that stands for one byte, if it stands for this one.
+/// Returns the length of the glob part that matches one byte, if it matches this one.
 fn one_matches(glob: &[u8], byte: u8) -> Option<usize> {
     match glob.first()? {
         b'?' => Some(1),

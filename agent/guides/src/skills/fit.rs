@@ -1,5 +1,5 @@
 //! Matches a sentence against a trigger: word for word, or nearly. Words besides the trigger's own have a cost, so
-//! that the best of several fits can be told. Pure.
+//! that the best of several matches can be found. Pure.
 
 use std::cell::Cell;
 

@@ -77,7 +77,7 @@ impl SkillTrigger {
         })
     }
 
-    /// The trigger with its parameters' names left out: two of the same shape can't be told apart.
+    /// The trigger with its parameters' names left out: two of the same shape match the same messages.
     pub fn shape(&self) -> String {
         let shown = |part: &TriggerPart| match part {
             TriggerPart::Word(word) => word.clone(),

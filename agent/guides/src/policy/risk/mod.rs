@@ -2,7 +2,7 @@
 //!
 //! A command that stays in the sandbox never waits for people: what it could throw away is kept before.
 //! [`runs`] finds what a command runs in turn, [`search`] what it does to all that it finds, [`targets`] what a
-//! build tool is told to do, [`git`], [`files`], [`edits`] and [`code`] what could be lost, [`send`] what reaches
+//! build tool is asked to do, [`git`], [`files`], [`edits`] and [`code`] what could be lost, [`send`] what reaches
 //! others.
 
 mod around;

@@ -66,7 +66,7 @@ fn comes_to_repository(name: &str, shapes: &[String], at: usize) -> bool {
     if name == "find" {
         return finds_repository(shapes, Some(at));
     }
-    // `fd` passes hidden files over, unless it is told otherwise.
+    // `fd` skips hidden files by default.
     let own = shapes.get(..at).unwrap_or_default();
     let has = |options: &[&str]| own.iter().any(|word| options.contains(&word.as_str()));
     let plain: Vec<&str> =
