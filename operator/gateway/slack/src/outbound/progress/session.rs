@@ -8,7 +8,6 @@ use std::sync::Arc;
 use codebutler_crds::budgets::is_slack_user;
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::{Repo, Thread, ThreadStatus};
-use codebutler_gateway_core::dispatch::asks_people;
 use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use serde_json::{Value, json};
@@ -50,12 +49,18 @@ impl ConversationSession {
     pub(super) fn at_rest(thread: &Thread) -> Self {
         if is_over(thread) {
             Self::Closed
-        } else if thread.status.as_ref().is_some_and(asks_people) {
+        } else if thread.status.as_ref().is_some_and(is_asking) {
             Self::Suspended
         } else {
             Self::Active
         }
     }
+}
+
+/// True while people have to answer something; what they have decided, such as a merge that waits for its checks, is no
+/// question any more.
+fn is_asking(status: &ThreadStatus) -> bool {
+    status.waits_for_people() || status.asks_for_money()
 }
 
 fn is_over(thread: &Thread) -> bool {
@@ -235,6 +240,14 @@ mod tests {
         assert!(is_behind(&asking));
         assert!(!is_behind(&thread(json!({"plan": plan, "suspended": true}))));
         assert!(is_behind(&thread(json!({"suspended": true}))), "nobody is asked any more");
+        let closing = json!({"ts": "6.000000", "role": "lead"});
+        assert!(is_behind(&thread(json!({"closing": closing}))));
+        let mut decided = closing;
+        (decided["choice"], decided["decidedBy"]) = (json!("merge"), json!("U1"));
+        let merging = thread(json!({"closing": decided}));
+        assert_eq!(ConversationSession::at_rest(&merging), ConversationSession::Active);
+        let money = json!({"ask": {"ts": "7.000000", "limit": "perThread"}});
+        assert!(is_behind(&thread(json!({"budget": money}))));
         let mut closed = asking;
         closed.spec.state = ThreadState::Closed;
         assert_eq!(ConversationSession::at_rest(&closed), ConversationSession::Closed);
