@@ -15,17 +15,16 @@ use crate::{EVENT_TYPE, own_metadata};
 const KIND: &str = "help";
 
 /// Whole messages, without mentions and marks around them.
-const WORDS: &[&str] = &[
-    "help",
+const WORDS: [&str; 3] = ["help", "ayuda", "hilfe"];
+/// The same, which in a conversation may be about what a role has just said.
+const SENTENCES: [&str; 9] = [
     "help me",
     "what can you do",
     "what can you do here",
     "what can i ask",
     "how does this work",
-    "ayuda",
     "qué puedes hacer",
     "que puedes hacer",
-    "hilfe",
     "was kannst du",
     "was kannst du hier",
 ];
@@ -38,7 +37,10 @@ const PROMPTS: usize = 4;
 /// How somebody asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelpWish {
+    /// With a word that means nothing else.
     InWords,
+    /// With a question that means something else where a role works.
+    InSentence,
     /// CodeButler is mentioned, and nothing is said.
     Mention,
 }
@@ -76,7 +78,8 @@ pub(crate) fn find_help(text: &str, bot: Option<&str>) -> Option<HelpWish> {
     let words = rest.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.as_str() {
         "" => is_mentioned.then_some(HelpWish::Mention),
-        words => WORDS.contains(&words).then_some(HelpWish::InWords),
+        words if WORDS.contains(&words) => Some(HelpWish::InWords),
+        words => SENTENCES.contains(&words).then_some(HelpWish::InSentence),
     }
 }
 
@@ -162,13 +165,15 @@ mod tests {
 
     #[test]
     fn only_a_whole_message_asks_for_help() {
-        use HelpWish::{InWords, Mention};
+        use HelpWish::{InSentence, InWords, Mention};
         for (text, wish) in [
             ("help", Some(InWords)),
             ("Help!", Some(InWords)),
             ("<@U0BOT> help", Some(InWords)),
-            ("@codebutler, was kannst du?", Some(InWords)),
-            ("¿Qué puedes hacer?", Some(InWords)),
+            ("Hilfe", Some(InWords)),
+            ("@codebutler, was kannst du?", Some(InSentence)),
+            ("¿Qué puedes hacer?", Some(InSentence)),
+            ("How does this work?", Some(InSentence)),
             ("<@U0BOT>", Some(Mention)),
             (" @CodeButler ", Some(Mention)),
             ("help me with the cart", None),

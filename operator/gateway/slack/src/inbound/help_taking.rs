@@ -39,9 +39,9 @@ impl Inner {
         };
         let ours = Some(requested_by) == channel.bot_user.as_deref();
         let thread = self.find(channel, root, ours).await?;
-        // A mention alone is a nudge where somebody works.
+        // Where somebody works, a mention alone is a nudge, and a question is one for the roles.
         if !access::permits_user(&repo.spec.access.users, &said.user)
-            || (thread.is_some() && wish == HelpWish::Mention)
+            || (thread.is_some() && wish != HelpWish::InWords)
         {
             return self.message(channel, root, requested_by, said).await;
         }
