@@ -18,8 +18,9 @@ use crate::naming::path_as_code;
 
 /// Maximum number of paths that are named.
 const NAMED: usize = 10;
-/// Timeout of waiting for a copy of the repository: people wait for the question.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of each of the three looks at the copy of the repository: a role waits for a minute until its question is
+/// posted, and a look that takes longer would take as long when it asks again.
+const PATIENCE: Duration = Duration::from_secs(12);
 const UNLED: &str =
     ":warning: Which other files steer roles, by links and references, is not known";
 
