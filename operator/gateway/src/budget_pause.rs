@@ -10,6 +10,7 @@ use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{NanoUsd, Repo, Thread};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::moments;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::thread_queue::{ThreadQueue, ThreadReconciler, drive_one_by_one};
 use codebutler_gateway_core::threads::{ThreadWriter, WriteError, explain_unwritten};
@@ -101,7 +102,8 @@ impl BudgetNotices for SlackBudget {
         people.extend(exceeded.of.clone());
         self.slack.ask_money(&key, &id, (text.trim(), &people), &question).await?;
         let were = if exceeded.limit.is_of_people() { "know" } else { "were asked" };
-        Ok(format!("{sentence} The people of the thread {were}; wait for the decision `budget`."))
+        let spelled = moments::spell_marks(&sentence);
+        Ok(format!("{spelled} The people of the thread {were}; wait for the decision `budget`."))
     }
 
     fn report_near(&self, caller: &ProvenCaller, near: NearCap) {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use codebutler_gateway_core::moments;
-use jiff::Timestamp;
 
 /// Format in which Slack is to show a moment.
 const SHOWN: &str = "{date_short_pretty} at {time}";
@@ -15,7 +14,9 @@ pub(crate) fn show_dates(rendered: &str) -> String {
     let mut parts = rendered.split(BEGIN);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let found = part.split_once(END).and_then(|(digits, rest)| Some((read(digits)?, rest)));
+        let found = part
+            .split_once(END)
+            .and_then(|(digits, rest)| Some((moments::read_mark(digits)?, rest)));
         match found {
             Some((at, rest)) => {
                 let (second, plain) = (at.as_second(), moments::format_plain(at));
@@ -27,13 +28,10 @@ pub(crate) fn show_dates(rendered: &str) -> String {
     text
 }
 
-fn read(digits: &str) -> Option<Timestamp> {
-    let is_number = (1..=11).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-    Timestamp::from_second(digits.parse().ok().filter(|_| is_number)?).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
     use crate::outbound::markdown::render_inline;
 
