@@ -92,6 +92,8 @@ pub(super) fn shrink_picture(
 ) -> Result<ShrunkPicture, String> {
     let large = decode_picture(bytes)?;
     let was = (large.width(), large.height());
+    // A large file may have few pixels: it gets no larger.
+    let side = side.min(was.0.max(was.1));
     let small = large.thumbnail(side, side);
     drop(large);
     let is = (small.width(), small.height());
@@ -189,6 +191,8 @@ mod tests {
         assert_eq!(picture_sides(&turned), Some((4, 8)));
         let shrunk = shrink_picture(&turned, 4, 1 << 20).unwrap();
         assert_eq!((shrunk.was, shrunk.is), ((4, 8), (2, 4)));
+        let small = shrink_picture(&plain(8, 4, ImageFormat::Png), 1_568, 1 << 20).unwrap();
+        assert_eq!((small.was, small.is), ((8, 4), (8, 4)));
         let lossless = b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x07\xc0\0\0rest";
         assert_eq!(picture_sides(lossless), Some((8, 4)));
         let extended = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x07\0\0\x03\0\0rest";
