@@ -41,6 +41,9 @@ pub use token::TokenFile;
 /// How long ordinary calls are tried for.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of bytes that the gateway does not take: it lets a push wait for a place, and none of its own waits for a body
+/// is longer. Without any, bytes to a node that is gone are repeated for a quarter of an hour.
+const UNREAD: Duration = Duration::from_mins(2);
 /// For everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// For what is told again anyway.
@@ -144,7 +147,7 @@ impl GatewayClient {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             // By default a connection ends whose peer reads nothing for 30 s: a push that waits for its turn is not read.
-            .tcp_user_timeout(None)
+            .tcp_user_timeout(UNREAD)
             .tcp_nodelay(true);
         if let Some(address) = address {
             client = client.resolve(&host, address);
