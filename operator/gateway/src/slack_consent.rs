@@ -9,7 +9,7 @@ use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding, EffectConsent};
 use codebutler_gateway_core::threads::{ThreadWriter, explain_unwritten, revoke_allowances_of};
-use codebutler_slack::{SlackGateway, spend_approval};
+use codebutler_slack::{SlackGateway, restore_approval, spend_approval};
 
 /// Time for which an answer is awaited before the role is told to end its run.
 const WAIT: Duration = Duration::from_secs(3);
@@ -66,17 +66,27 @@ impl EffectConsent for SlackConsent {
         Ok(false)
     }
 
-    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) {
+    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) -> bool {
+        let ConsentStanding::Approved(ApprovedEffect(id)) = standing else { return false };
+        let thread = caller.key();
+        let used = |status: &mut ThreadStatus| Ok(spend_approval(status, id));
+        match self.threads.try_update(&thread, used).await {
+            Ok((_, was_unused)) => was_unused,
+            Err(error) => {
+                // The approved action has happened: a repetition can only come from where it began.
+                tracing::warn!(%error, thread = thread.name, "approval_spend_failed");
+                false
+            }
+        }
+    }
+
+    async fn restore(&self, caller: &ProvenCaller, standing: &ConsentStanding) {
         let ConsentStanding::Approved(ApprovedEffect(id)) = standing else { return };
         let thread = caller.key();
-        let used = |status: &mut ThreadStatus| {
-            spend_approval(status, id);
-            Ok(())
-        };
-        let spent = self.threads.try_update(&thread, used).await;
-        if let Err(error) = spent {
-            // The approved action has happened: a repetition can only come from where it began.
-            tracing::warn!(%error, thread = thread.name, "approval_spend_failed");
+        let unused = |status: &mut ThreadStatus| restore_approval(status, id);
+        if let Err(error) = self.threads.update(&thread, unused).await {
+            // People are asked once more.
+            tracing::warn!(%error, thread = thread.name, "approval_restore_failed");
         }
     }
 }

@@ -106,8 +106,12 @@ pub trait EffectConsent: Send + Sync {
     /// When it can't be known now.
     async fn still_allows(&self, caller: &ProvenCaller, giver: &str) -> Result<bool, ApiError>;
 
-    /// Marks a yes as used once its effect has happened: the next time people are asked again.
-    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding);
+    /// Marks a yes as used once its effect has happened: the next time people are asked again. Returns true if it
+    /// was not used before.
+    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) -> bool;
+
+    /// Makes a yes that was spent count again: its effect has not happened.
+    async fn restore(&self, caller: &ProvenCaller, standing: &ConsentStanding);
 }
 
 impl dyn EffectConsent {

@@ -295,8 +295,9 @@ impl Reading<'_> {
         let guard = WordGuard::new(redactor, &open.secrets());
         let approval = approve_reading(servers, caller, &server, kind, &arguments, &guard).await?;
         begin_reading(servers, caller, &server).await?;
+        let mut used_yes = None;
         if let Some(standing) = &approval.standing {
-            servers.consent.spend(caller, standing).await;
+            used_yes = servers.consent.spend(caller, standing).await.then_some(standing);
         }
         let list = servers.sessions.known_list(&server.place);
         let begun = Instant::now();
@@ -322,6 +323,9 @@ impl Reading<'_> {
             Err(error) => {
                 let error = LinkError::of_session(error, &server.place.spec);
                 if error.is_turned_away() {
+                    if let Some(standing) = used_yes {
+                        servers.consent.restore(caller, standing).await;
+                    }
                     servers.sessions.post_trouble(&server.place, &error);
                     return Err(away(&error).await);
                 }

@@ -51,7 +51,7 @@ pub use self::outbound::meaning::RoleContext;
 pub use self::outbound::previews::{PreviewAsked, PreviewShown};
 use self::outbound::{markdown, post, progress, role_message, split_text};
 pub use self::outbound::{page_reply, usage};
-pub use self::questions::action::spend_approval;
+pub use self::questions::action::{restore_approval, spend_approval};
 use self::questions::asking;
 pub use self::questions::asking::roadmap::ItemsQuestion;
 use self::upkeep::{handover, thread_upkeep};

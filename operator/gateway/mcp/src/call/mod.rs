@@ -13,6 +13,7 @@ use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ErrorCode, MCP_PREFIX, McpCall, McpResult};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::consent::ConsentStanding;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_mcp::tools::{ServerTool, ToolRisk, name_tool, restore_arguments};
@@ -303,9 +304,11 @@ impl CallRun {
     async fn send(&self, ready: ReadyCall) -> CallEnd {
         let ReadyCall { open, tool, arguments, guard, approval, reads } = ready;
         let recorded = json!(arguments).to_string();
-        if let Some(standing) = &approval.standing {
+        let mut used_yes = None;
+        if let Some(standing) = approval.standing {
             // Spent before the call is sent: an approval is for one call, even if its answer is lost.
-            self.servers.consent.spend(&self.caller, standing).await;
+            let is_first = self.servers.consent.spend(&self.caller, &standing).await;
+            used_yes = is_first.then_some(standing);
         }
         let begun = Instant::now();
         let (sender, steps) = mpsc::channel(STEPS);
@@ -337,7 +340,7 @@ impl CallRun {
                 let text = guard.text(&error.to_string());
                 Ok(McpResult { text, failed: true, ..McpResult::default() })
             }
-            Err(error) => Err(self.no_result(error, &guard, reads).await),
+            Err(error) => Err(self.no_result(error, &guard, reads, used_yes.as_ref()).await),
         };
         let sent = SentCall {
             key: &self.call.key,
@@ -358,10 +361,20 @@ impl CallRun {
         refuse_request(servers, caller, place, (self.call.tool.as_str(), error), guard).await.into()
     }
 
-    async fn no_result(&self, error: McpError, guard: &WordGuard, reads: bool) -> ApiError {
+    /// `used_yes`: the yes that this call has used up.
+    async fn no_result(
+        &self,
+        error: McpError,
+        guard: &WordGuard,
+        reads: bool,
+        used_yes: Option<&ConsentStanding>,
+    ) -> ApiError {
         let error = LinkError::of_session(error, &self.server.place.spec);
-        // The server has refused it before it looked at it.
+        // The server has refused it before it looked at it: the yes is for a call that runs.
         if error.is_turned_away() {
+            if let Some(standing) = used_yes {
+                self.servers.consent.restore(&self.caller, standing).await;
+            }
             self.servers.sessions.post_trouble(&self.server.place, &error);
             return self.refuse_away(&error, guard).await;
         }

@@ -265,12 +265,24 @@ pub fn hand_out(
     Ok((approval_state(question.answer), question.by.clone()))
 }
 
-/// Spends an approval: its action has happened, and the yes counts no more.
-pub fn spend_approval(status: &mut ThreadStatus, id: &str) {
+/// Spends an approval: its action has happened, and the yes counts no more. Returns false if it counted no more before.
+pub fn spend_approval(status: &mut ThreadStatus, id: &str) -> bool {
     let found = status.approvals.iter_mut().find(|one| one.id == id);
-    if let Some(question) = found.filter(|one| one.answer == Some(ApprovalAnswer::Approved)) {
-        question.answer = Some(ApprovalAnswer::Expired);
-        question.used = true;
+    let found = found.filter(|one| one.answer == Some(ApprovalAnswer::Approved));
+    let Some(question) = found else { return false };
+    question.answer = Some(ApprovalAnswer::Expired);
+    question.used = true;
+    true
+}
+
+/// Makes an approval that was spent count again: its action has not happened. A question that nobody answered stays
+/// over.
+pub fn restore_approval(status: &mut ThreadStatus, id: &str) {
+    let found = status.approvals.iter_mut().find(|one| one.id == id);
+    let is_spent =
+        |one: &&mut ActionApproval| one.answer == Some(ApprovalAnswer::Expired) && one.by.is_some();
+    if let Some(question) = found.filter(is_spent) {
+        question.answer = Some(ApprovalAnswer::Approved);
     }
 }
 

@@ -26,6 +26,28 @@ async fn a_server_that_is_busy_has_not_run_the_call_and_says_when_to_come_again(
 }
 
 #[tokio::test]
+async fn a_yes_to_one_call_is_still_there_after_a_busy_server_has_turned_the_call_away() {
+    let office = Office::open(json!({"risk": [{"tools": ["*"], "risk": "Destructive"}]})).await;
+    office.server.set_tool(tool("drop", &json!({})), ToolAnswer::Text("gone".into()));
+    let arguments = json!({"text": "orders"});
+    office.call_until(403, "k0", "drop", arguments.clone()).await;
+    office.approve().await;
+    office.server.limit_calls(Some(30));
+    for key in ["k1", "k2"] {
+        let refused = office.call_until(502, key, "drop", arguments.clone()).await;
+        assert!(sentence(&refused).contains("was not run"), "{refused}");
+    }
+    assert!(office.server.calls().is_empty());
+    office.server.limit_calls(None);
+    let (status, done) = office.call("k3", "drop", arguments.clone()).await;
+    assert_eq!((status, &done["text"]), (200, &json!("gone")), "{done}");
+    assert_eq!(office.questions().len(), 1, "one yes was enough for one call");
+    let (status, again) = office.call("k4", "drop", arguments).await;
+    assert_eq!((status, code(&again)), (403, "needs_approval"), "the yes is used: {again}");
+    assert_eq!(office.server.calls().len(), 1);
+}
+
+#[tokio::test]
 async fn a_right_that_a_secret_does_not_give_is_named() {
     let office = Office::open(json!({})).await;
     office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));

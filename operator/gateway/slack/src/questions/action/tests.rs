@@ -151,6 +151,27 @@ fn words_answer_the_one_open_question_that_was_asked_before_them() {
 }
 
 #[test]
+fn a_yes_that_was_spent_in_vain_counts_again_and_a_late_question_does_not() {
+    let mut status = asked(&[question("k", "5.000000"), question("l", "6.000000")]);
+    take(&mut status, ("5.000000", ActionAnswer::Approve, "U1"), at(10)).unwrap();
+    expire_questions(&mut status, at(100)).unwrap();
+    let mut state = |change: &dyn Fn(&mut ThreadStatus), id: &str| {
+        change(&mut status);
+        hand_out(&mut status, id, "aa", at(100)).unwrap().0
+    };
+    let spend = |is_first: bool| {
+        move |status: &mut ThreadStatus| assert_eq!(spend_approval(status, "coder:k"), is_first)
+    };
+    assert_eq!(state(&spend(true), "coder:k"), ApprovalState::Expired);
+    assert_eq!(state(&spend(false), "coder:k"), ApprovalState::Expired);
+    let restore = |status: &mut ThreadStatus| restore_approval(status, "coder:k");
+    assert_eq!(state(&restore, "coder:k"), ApprovalState::Approved);
+    assert_eq!(state(&spend(true), "coder:k"), ApprovalState::Expired);
+    let late = |status: &mut ThreadStatus| restore_approval(status, "coder:l");
+    assert_eq!(state(&late, "coder:l"), ApprovalState::Expired);
+}
+
+#[test]
 fn an_answered_question_makes_room_and_an_open_one_does_not() {
     let mut status = ThreadStatus::default();
     for n in 0..KEPT {
