@@ -24,8 +24,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::decisions::{
-    ActionApproval, ApprovalAnswer, BegunRecording, ClosingChoice, HeardRecording, MergeWait,
-    OfferAnswer, OfferKind, PlanDetails, PlanEstimate, RoleOffer, SettledQuestion,
+    ActionApproval, ApprovalAnswer, BegunRecording, ClosingChoice, HeardRecording, MOST_OFFERED,
+    MergeWait, OfferAnswer, OfferKind, PlanDetails, PlanEstimate, RoleOffer, SettledQuestion,
     StandingApproval, TestReceipt, ThreadClosing, ThreadImages,
 };
 pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK, MOST_HELPED};

@@ -9,6 +9,9 @@ use codebutler_wire::{NanoUsd, PlanComplexity};
 use crate::SlackTs;
 use crate::spelling::{SpelledWord, optional_word, word};
 
+/// Maximum number of things that one message offers.
+pub const MOST_OFFERED: usize = 10;
+
 /// A question whose message does not show yet that it is settled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -136,7 +139,7 @@ pub struct RoleOffer {
     #[schemars(with = "SpelledWord<OfferKind>")]
     pub kind: OfferKind,
     /// Number of items to choose from or to judge.
-    #[schemars(range(min = 1, max = 10))]
+    #[schemars(range(min = 1, max = MOST_OFFERED))]
     pub of: u32,
     /// Slack user id of the only person who may answer; everybody who may if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,7 +150,7 @@ pub struct RoleOffer {
     pub optional: bool,
     /// People's answers so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10))]
+    #[schemars(length(max = MOST_OFFERED))]
     pub answers: Vec<OfferAnswer>,
 }
 

@@ -1,5 +1,7 @@
 //! Replies that say which of several numbered things to keep: a whole message or nothing. Pure.
 
+use codebutler_crds::thread::MOST_OFFERED;
+
 /// Verdict of a whole message on several numbered things: the ones to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemVerdict {
@@ -41,15 +43,14 @@ const NONE: &[&str] = &[
 const AND: [&str; 9] = ["and", "y", "e", "und", "&", "+", "number", "numbers", "only"];
 const KEEP: [&str; 6] = ["keep", "approve", "accept", "yes", "remember", "just"];
 const DROP: [&str; 8] = ["reject", "drop", "no", "not", "without", "skip", "sin", "ohne"];
-/// Most numbers in one message.
-const MAX_ITEMS: usize = 10;
 
 /// Parses a text that is a verdict and nothing else: `all`, `none`, `1 and 3`, `not 2`, `2: better words`.
+/// An offer knows which of the numbers it has.
 pub(crate) fn item_verdict(text: &str) -> Option<ItemVerdict> {
     let text = text.trim();
     if let Some((before, after)) = text.split_once(':') {
         let item = before.trim().trim_start_matches("edit").trim().trim_start_matches('#');
-        let item = item.parse().ok().filter(|item| (1..=10).contains(item))?;
+        let item = item.parse().ok().filter(|item| can_be_offered(*item))?;
         // A time of day, such as 2:30, is no verdict.
         let says = after.starts_with(char::is_whitespace) && !after.trim().is_empty();
         return says.then_some(ItemVerdict::Edit(item));
@@ -74,9 +75,14 @@ pub(crate) fn item_verdict(text: &str) -> Option<ItemVerdict> {
         items.push(word.trim_start_matches('#').parse::<u32>().ok()?);
     }
     let fits = !items.is_empty()
-        && items.len() <= MAX_ITEMS
-        && items.iter().all(|item| (1..=10).contains(item));
+        && items.len() <= MOST_OFFERED
+        && items.iter().all(|item| can_be_offered(*item));
     fits.then_some(if drops { ItemVerdict::Not(items) } else { ItemVerdict::Only(items) })
+}
+
+/// True if an offer can have a thing with this number.
+fn can_be_offered(item: u32) -> bool {
+    usize::try_from(item).is_ok_and(|item| (1..=MOST_OFFERED).contains(&item))
 }
 
 #[cfg(test)]
@@ -105,6 +111,18 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(item_verdict(text), verdict, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_offer_has_is_no_verdict() {
+        let most = u32::try_from(MOST_OFFERED).unwrap();
+        for text in [format!("not {most}"), format!("1, {most}"), format!("{most}: whole cents")] {
+            assert!(item_verdict(&text).is_some(), "{text}");
+        }
+        let more = most + 1;
+        for text in [format!("not {more}"), format!("1, {more}"), format!("{more}: whole cents")] {
+            assert_eq!(item_verdict(&text), None, "{text}");
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod roadmap;
 mod train;
 mod whole;
 
+use codebutler_crds::thread::MOST_OFFERED;
 use codebutler_crds::wire::{ErrorCode, PostMessage};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
@@ -168,11 +169,15 @@ pub(crate) fn check_message(message: &PostMessage) -> Result<(), ApiError> {
     if !fits || !choices.iter().all(short(75)) {
         return invalid("`choices` has to be 2 to 5 answers of at most 75 characters");
     }
-    if learnings.len() > 10 || !learnings.iter().all(short(2000)) {
-        return invalid("`learnings` has to be at most 10 of at most 2000 characters");
+    if learnings.len() > MOST_OFFERED || !learnings.iter().all(short(2000)) {
+        return invalid(&format!(
+            "`learnings` has to be at most {MOST_OFFERED} of at most 2000 characters"
+        ));
     }
-    if improvements.len() > 10 || !improvements.iter().all(short(1000)) {
-        return invalid("`improvements` has to be at most 10 of at most 1000 characters");
+    if improvements.len() > MOST_OFFERED || !improvements.iter().all(short(1000)) {
+        return invalid(&format!(
+            "`improvements` has to be at most {MOST_OFFERED} of at most 1000 characters"
+        ));
     }
     if message.key.is_empty() || message.key.len() > 64 || !message.key.chars().all(allowed) {
         return invalid("the key has to be 1 to 64 characters of A-Z, a-z, 0-9 and _ . : -");
