@@ -66,10 +66,10 @@ pub enum OpenError {
     #[error("the gateway hands over to another one")]
     Leaving,
     /// The books could not be read, so the estimate could not be granted.
-    #[error("the call could not be put on record")]
+    #[error("the costs so far could not be read, so the call is not sent")]
     Load(#[from] LoadError),
     /// The grant of the estimate could not be written.
-    #[error("the call could not be put on record")]
+    #[error("the call's estimate could not be written, so the call is not sent")]
     Write(#[from] WriteError),
 }
 
@@ -435,5 +435,19 @@ impl Drop for BilledCall {
 impl SharedLedger {
     fn books(&self) -> std::sync::MutexGuard<'_, LedgerBooks> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_tells_costs_that_cant_be_read_from_an_estimate_that_cant_be_written() {
+        let missing = || WriteError::Missing("t1".to_owned());
+        let errors = [OpenError::Load(LoadError::Thread(missing())), OpenError::Write(missing())];
+        let [read, written] = errors.map(|error| format!("{:#}", anyhow::Error::new(error)));
+        assert!(read.contains("could not be read") && read.contains("`t1`"), "{read}");
+        assert!(written.contains("could not be written") && written.contains("`t1`"), "{written}");
     }
 }
