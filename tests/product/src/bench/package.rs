@@ -15,12 +15,19 @@ use codebutler_testbed::pytools::cache_dir;
 /// An error of fetching a release. A task whose package can't is skipped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
-    /// The registry's client is not installed.
-    #[error("`{client}` is not on this machine: install it ({hint})")]
-    NoClient {
-        client: &'static str,
+    /// The registry's client, or what unpacks its files, is not installed.
+    #[error("`{program}` is not on this machine: install it ({hint})")]
+    NoProgram {
+        program: String,
         /// Hint for people: the software that brings it.
         hint: &'static str,
+    },
+    /// A program that is installed could not be started.
+    #[error("`{program}` can't be started: {source}")]
+    Start {
+        program: String,
+        /// Underlying error of the system.
+        source: io::Error,
     },
     /// The client could not fetch the release.
     #[error("{client} can't fetch {what}: {said}")]
@@ -177,15 +184,22 @@ fn run_client<S: AsRef<OsStr>>(
     let (client, hint) = package.registry.client();
     let mut words = command.into_iter();
     let Some(program) = words.next() else { return Ok(()) };
+    let program = program.as_ref();
     let mut process = Command::new(program);
     // A run under cargo sets this variable for its children; this process is not one that it is meant for.
     process.args(words).current_dir(work).stdin(Stdio::null()).env_remove("CARGO_TARGET_DIR");
     let output = match process.output() {
         Ok(output) => output,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(PackageError::NoClient { client, hint });
+        Err(source) => {
+            let is_missing = source.kind() == io::ErrorKind::NotFound && work.is_dir();
+            let (is_client, program) =
+                (program == OsStr::new(client), program.to_string_lossy().into_owned());
+            if !is_missing {
+                return Err(PackageError::Start { program, source });
+            }
+            let hint = if is_client { hint } else { "the Debian package of this name" };
+            return Err(PackageError::NoProgram { program, hint });
         }
-        Err(source) => return Err(PackageError::Cache { path: work.to_owned(), source }),
     };
     if output.status.success() {
         return Ok(());
@@ -195,4 +209,31 @@ fn run_client<S: AsRef<OsStr>>(
     end.reverse();
     let what = format!("{} {}", package.name, package.version);
     Err(PackageError::Client { client, what, said: end.join(" ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_cant_be_started_is_named_with_the_reason() {
+        let work = tempfile::tempdir().unwrap();
+        let package = TaskPackage {
+            registry: PackageRegistry::Npm,
+            name: "left".to_owned(),
+            version: "1.0.0".to_owned(),
+            sha256: String::new(),
+        };
+        let run =
+            |program: &Path| run_client(&package, work.path(), [program]).unwrap_err().to_string();
+        // No file of it may be executed.
+        let plain = work.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        let said = run(&plain);
+        assert!(said.starts_with(&format!("`{}` can't be started: ", plain.display())), "{said}");
+        let missing = work.path().join("missing");
+        let said = run(&missing);
+        let expected = format!("`{}` is not on this machine", missing.display());
+        assert!(said.starts_with(&expected) && !said.contains("npm"), "{said}");
+    }
 }
