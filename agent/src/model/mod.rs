@@ -8,6 +8,7 @@
 pub mod ids;
 pub mod judge;
 mod leak;
+pub mod media;
 mod narration;
 pub mod quirk;
 mod read;

@@ -87,14 +87,6 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
     (!known.contains(&found)).then_some(found)
 }
 
-/// True if a refusal speaks of pictures, or of sounds.
-pub fn is_about_pictures(words: &str) -> bool {
-    let words = words.to_lowercase();
-    let pictures =
-        ["image", "picture", "vision", "multimodal", "multi-modal", "image_url", "audio"];
-    pictures.iter().any(|word| words.contains(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,11 +134,5 @@ mod tests {
             known.insert(quirk);
         }
         assert_eq!(known, BTreeSet::from(TURNS), "each is tried once");
-    }
-
-    #[test]
-    fn a_lost_call_says_nothing_of_pictures() {
-        assert!(is_about_pictures("No endpoints found that support image input"));
-        assert!(!is_about_pictures("the provider can't be reached: connection reset"));
     }
 }

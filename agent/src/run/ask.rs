@@ -11,6 +11,7 @@ use super::watch::RunDeadline;
 use super::{Agent, RunError, notice};
 use crate::gateway::{ChatAnswer, ChatError, GatewayError};
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
+use crate::model::media::{MediaKinds, plan_tries};
 use crate::model::quirk;
 use crate::model::{self, AnswerSource, UnreadableReply, ids, window};
 use crate::prompt::{self, WindowLook};
@@ -58,7 +59,7 @@ impl Agent {
         WindowLook {
             model,
             blind: state.is_blind() || sees == Some(false),
-            deaf: state.is_blind() || !hears,
+            deaf: state.is_deaf() || !hears,
             thinker: state.thinker(),
             quirks: state.quirks(),
             marked: prompt::is_marked(&self.session, model),
@@ -92,7 +93,11 @@ impl Agent {
     ) -> Result<Option<RunEnding>, RunError> {
         let look = self.look(view);
         let (body, shown) = self.body(view, deadline, &look);
-        let pictures = !look.blind && prompt::has_pictures(self.transcript.state().chat());
+        let held = MediaKinds::held(self.transcript.state().chat());
+        let sent = MediaKinds {
+            pictures: held.pictures && !look.blind,
+            sounds: held.sounds && !look.deaf,
+        };
         self.does("thinking");
         step::point("before model call");
         let mut answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
@@ -100,24 +105,46 @@ impl Agent {
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
-        if pictures && answer.as_ref().is_err_and(is_about_pictures) {
+        let tries = answer.as_ref().err().and_then(refusal_words);
+        for left_out in tries.map(|words| plan_tries(words, sent)).unwrap_or_default() {
             // A model without eyes refuses pictures. If it answers without them, that was it.
-            let (body, _) =
-                self.body(view, deadline, &WindowLook { blind: true, ..self.look(view) });
+            let body = {
+                let look = self.look(view);
+                let (blind, deaf) = (look.blind || left_out.pictures, look.deaf || left_out.sounds);
+                self.body(view, deadline, &WindowLook { blind, deaf, ..look }).0
+            };
             let second = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
                 Ok(answer) => answer,
                 Err(cut) => return self.cut(cut).await.map(Some),
             };
-            if second.is_ok() {
-                tracing::warn!("model_pictures_refused");
-                self.transcript.append(&TranscriptRecord::Blind)?;
-                answer = second;
+            let words = second.as_ref().err().map(|error| refusal_words(error).unwrap_or_default());
+            match words {
+                None => {
+                    self.leave_out(left_out)?;
+                    answer = second;
+                    break;
+                }
+                Some(words) if MediaKinds::named(words).is_empty() => break,
+                Some(_) => {}
             }
         }
         match answer {
             Ok(answer) => self.take_answer((&answer, shown), &view.tools, deadline, patience).await,
             Err(error) => self.unanswered(error, shown, deadline, patience).await,
         }
+    }
+
+    /// Sends this model no more of what it has refused.
+    fn leave_out(&mut self, refused: MediaKinds) -> Result<(), RunError> {
+        if refused.pictures {
+            tracing::warn!("model_pictures_refused");
+            self.transcript.append(&TranscriptRecord::Blind)?;
+        }
+        if refused.sounds {
+            tracing::warn!("model_sounds_refused");
+            self.transcript.append(&TranscriptRecord::Deaf)?;
+        }
+        Ok(())
     }
 
     /// What the model is sent, and the tokens that this is taken to have.
@@ -338,12 +365,13 @@ impl Agent {
     }
 }
 
-fn is_about_pictures(error: &ChatError) -> bool {
+/// The words in which a provider has refused a request, if it is one that can be about what was sent.
+fn refusal_words(error: &ChatError) -> Option<&str> {
     match &error.error {
-        GatewayError::Refused { code, message } => {
-            matches!(code, ErrorCode::InvalidRequest | ErrorCode::Upstream)
-                && quirk::is_about_pictures(message)
-        }
-        _ => false,
+        GatewayError::Refused {
+            code: ErrorCode::InvalidRequest | ErrorCode::Upstream,
+            message,
+        } => Some(message),
+        _ => None,
     }
 }

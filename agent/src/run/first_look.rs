@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::act::{Open, is_harmless};
 use super::{Agent, RunError, stuck};
 use crate::decisions::LoggedKind;
-use crate::prompt;
+use crate::model::media::MediaKinds;
 use crate::step;
 use crate::tools::hand_up::HAND_UP;
 use crate::tools::proof::{addresses_role, hands_over};
@@ -44,7 +44,7 @@ impl Agent {
         let by_people =
             state.run().is_some_and(|run| run.turns == 0 && run.review.asked_by.is_none());
         let sees = self.session.facts.get(&first).and_then(|facts| facts.sees) == Some(true);
-        let is_shown = sees || !prompt::has_pictures(state.chat());
+        let is_shown = sees || MediaKinds::held(state.chat()).is_empty();
         if !by_people || !is_shown || state.is_handed_up() || state.model().is_some() {
             return Ok(());
         }

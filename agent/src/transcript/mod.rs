@@ -220,6 +220,8 @@ pub enum TranscriptRecord {
     Deviated { files: Vec<String> },
     /// The model can't be shown pictures.
     Blind,
+    /// The model can't be sent sounds.
+    Deaf,
     /// The provider takes the conversation only in this way.
     Learned { quirk: ModelQuirk },
     /// The conversation was longer than the model takes.

@@ -44,6 +44,8 @@ pub struct TranscriptState {
     todo: Vec<TodoItem>,
     /// The model was shown a picture and refused it.
     blind: bool,
+    /// The model was sent a sound and refused it.
+    deaf: bool,
     /// Forms of conversation that this model's provider insists on.
     quirks: BTreeSet<ModelQuirk>,
     /// Tokens that were too many for the model.
@@ -97,6 +99,11 @@ impl TranscriptState {
     /// Returns true if the model can't be shown pictures.
     pub fn is_blind(&self) -> bool {
         self.blind
+    }
+
+    /// Returns true if the model can't be sent sounds.
+    pub fn is_deaf(&self) -> bool {
+        self.deaf
     }
 
     /// Files beside the approved plan, as they were told last.
@@ -279,6 +286,7 @@ impl TranscriptState {
             TranscriptRecord::Todo { items } => self.todo.clone_from(items),
             TranscriptRecord::Picture(picture) => self.picture(picture),
             TranscriptRecord::Blind => self.blind = true,
+            TranscriptRecord::Deaf => self.deaf = true,
             TranscriptRecord::Learned { quirk } => {
                 self.quirks.insert(*quirk);
             }

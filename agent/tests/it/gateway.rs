@@ -430,9 +430,7 @@ async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Respon
         model == "scripted/pm" || inner.session.models.iter().any(|known| known == model),
         "{model}"
     );
-    let sees = messages.iter().any(|message| message["content"].is_array());
-    if sees && inner.blind.iter().any(|blind| blind == model) {
-        let message = "no endpoint of this model takes image input";
+    if let Some(message) = inner.refuse_part(model, &messages) {
         return refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, message);
     }
     inner.requests.push(body);

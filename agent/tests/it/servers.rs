@@ -230,6 +230,41 @@ async fn a_sound_reaches_a_model_that_hears_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_refuses_a_sound_still_sees_and_one_that_refuses_a_picture_still_hears() {
+    for (takes, refuses) in [("image_url", "input_audio"), ("input_audio", "image_url")] {
+        let answers = vec![search("all"), says("done"), says("still")];
+        let mut world = world(&[tool("mcp__tracker__search", true)], answers).await;
+        let picture =
+            McpPicture { media_type: "image/png".into(), data: "iVBORw0KGgoAAA==".into() };
+        let sound = McpSound { format: "mp3".into(), data: "SUQzIGEgdHVuZQ==".into() };
+        let answer = McpResult {
+            text: "both".into(),
+            pictures: vec![picture],
+            sounds: vec![sound],
+            ..McpResult::default()
+        };
+        let facts = ModelFacts { hears: true, ..ModelFacts::default() };
+        {
+            let mut inner = world.gateway.lock();
+            inner.servers.answers.insert("mcp__tracker__search".into(), answer);
+            inner.session.facts.insert("scripted/pm".into(), facts);
+            let refusing = if refuses == "image_url" { &mut inner.blind } else { &mut inner.deaf };
+            refusing.push("scripted/pm".to_owned());
+        }
+        world.one_pod().await;
+        world.gateway.lock().say("and?", true);
+        world.one_pod().await;
+        let inner = world.gateway.lock();
+        assert_eq!(inner.post_texts(), ["done", "still"]);
+        for asked in &inner.asked[1..] {
+            let parts = asked.iter().filter_map(|message| message["content"].as_array()).flatten();
+            let kinds: Vec<_> = parts.filter_map(|part| part["type"].as_str()).collect();
+            assert!(kinds.contains(&takes) && !kinds.contains(&refuses), "{kinds:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_people_are_asked_about_is_made_again_after_their_yes() {
     let drop_it = || calls(&[("mcp__tracker__drop", json!({"q": "all"}))]);
     let answers = vec![drop_it(), says("I wait for your answer."), drop_it(), says("dropped")];

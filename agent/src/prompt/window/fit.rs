@@ -146,24 +146,26 @@ pub fn squeeze_conversation<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec
     chat.split_off(first)
 }
 
-/// Keeps the newest pictures of the conversation only, or none.
+/// Keeps the newest pictures and sounds of the conversation only, of the kinds that the model can take.
 fn newest_pictures<'a>(chat: &'a [Value], look: &WindowLook<'_>) -> Vec<ShownMessage<'a>> {
-    let mut left = if look.blind { 0 } else { PICTURES };
+    let mut left = PICTURES;
     let mut shown: Vec<_> = chat
         .iter()
         .rev()
         .map(|message| {
             let mut shown = ShownMessage::new(message, look);
             if message["content"].is_array() {
-                if look.deaf && has_sound(message) {
-                    shown.message = without_picture(message, UNHEARD);
-                    return shown;
-                }
-                if left == 0 {
-                    let instead = if look.blind { UNSEEN } else { HIDDEN };
+                let never = if has_sound(message) {
+                    look.deaf.then_some(UNHEARD)
+                } else {
+                    look.blind.then_some(UNSEEN)
+                };
+                if let Some(instead) = never.or((left == 0).then_some(HIDDEN)) {
                     shown.message = without_picture(message, instead);
                 }
-                left = left.saturating_sub(1);
+                if never.is_none() {
+                    left = left.saturating_sub(1);
+                }
             }
             shown
         })
@@ -219,7 +221,7 @@ mod tests {
     use super::super::tests::look;
     use super::*;
     use crate::model;
-    use crate::prompt::has_pictures;
+    use crate::model::media::MediaKinds;
 
     fn shown(chat: &[Value]) -> Vec<ShownMessage<'_>> {
         chat.iter().map(|message| ShownMessage::new(message, &look(0))).collect()
@@ -325,9 +327,23 @@ mod tests {
             |n: u32| model::picture_message(&format!("p{n}"), "data:image/png;base64,AA==");
         let chat: Vec<_> = (0..6).map(picture).collect();
         let blind = WindowLook { blind: true, ..look(0) };
-        assert!(has_pictures(&chat) && !has_pictures(&plain(newest_pictures(&chat, &blind))));
+        assert!(MediaKinds::held(&chat).pictures);
+        assert!(MediaKinds::held(&plain(newest_pictures(&chat, &blind))).is_empty());
         let shown = plain(newest_pictures(&chat, &look(0)));
         assert_eq!(shown[0]["content"], "p0 [a picture that is not shown here]");
         assert_eq!(shown[2..], chat[2..]);
+    }
+
+    #[test]
+    fn a_model_is_shown_the_kinds_that_it_can_take() {
+        let chat = [
+            model::picture_message("p", "data:image/png;base64,AA=="),
+            model::picture_message("s", "data:audio/mp3;base64,AA=="),
+        ];
+        for (blind, deaf) in [(false, false), (true, false), (false, true), (true, true)] {
+            let look = WindowLook { blind, deaf, ..look(0) };
+            let held = MediaKinds::held(&plain(newest_pictures(&chat, &look)));
+            assert_eq!(held, MediaKinds { pictures: !blind, sounds: !deaf });
+        }
     }
 }

@@ -167,11 +167,6 @@ pub fn conversation_room(
     free.saturating_mul(PER_TOKEN).saturating_sub(told).max(LEAST_ROOM)
 }
 
-/// True if a conversation holds a picture.
-pub fn has_pictures(chat: &[Value]) -> bool {
-    chat.iter().any(|message| message["content"].is_array())
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use serde_json::json;

@@ -136,6 +136,7 @@ impl TranscriptState {
         self.too_long = None;
         self.window = None;
         self.blind = false;
+        self.deaf = false;
     }
 
     fn measure(&mut self, usage: Option<&Value>, source: Option<&AnswerSource>) {

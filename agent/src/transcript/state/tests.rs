@@ -312,11 +312,13 @@ fn what_was_learned_of_a_model_is_not_said_of_another() {
     ];
     let all = |records: &[TranscriptRecord]| {
         let state = play(records);
-        (state.quirks().len(), state.too_long(), state.is_blind())
+        (state.quirks().len(), state.too_long(), state.is_blind(), state.is_deaf())
     };
-    assert_eq!(all(&learned), (1, Some(9), true));
+    assert_eq!(all(&learned), (1, Some(9), true, false));
+    assert_eq!(all(&[TranscriptRecord::Deaf]), (0, None, false, true));
     let switched = TranscriptRecord::Model { model: "other".into() };
-    assert_eq!(all(&[&learned[..], &[switched]].concat()), (0, None, false));
+    let both = [&learned[..], &[TranscriptRecord::Deaf, switched]].concat();
+    assert_eq!(all(&both), (0, None, false, false));
 }
 
 #[test]

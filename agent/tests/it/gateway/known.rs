@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub overlaps: Vec<ThreadOverlap>,
     /// Models that refuse pictures.
     pub blind: Vec<String>,
+    /// Models that refuse sounds.
+    pub deaf: Vec<String>,
     /// Number of requests for what a run needs to know.
     pub sessions: usize,
     /// Conversations that the model was paid for.
@@ -172,6 +174,7 @@ impl Inner {
             others: vec![],
             overlaps: vec![],
             blind: vec![],
+            deaf: vec![],
             sessions: 0,
             asked: vec![],
             requests: vec![],
@@ -189,6 +192,20 @@ impl Inner {
             model,
             clock: 1000,
         }
+    }
+
+    /// The refusal of a picture or a sound by a model that takes none.
+    pub(super) fn refuse_part(&self, model: &str, messages: &[Value]) -> Option<&'static str> {
+        let sends = |kind: &str| {
+            let parts = messages.iter().filter_map(|message| message["content"].as_array());
+            parts.flatten().any(|part| part["type"] == kind)
+        };
+        let refuses = |models: &[String]| models.iter().any(|known| known == model);
+        if refuses(&self.deaf) && sends("input_audio") {
+            return Some("no endpoint of this model takes audio input");
+        }
+        (refuses(&self.blind) && sends("image_url"))
+            .then_some("no endpoint of this model takes image input")
     }
 
     pub(super) fn next_ts(&mut self) -> SlackTs {
