@@ -7,6 +7,7 @@ use std::time::Instant;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_runtime::scope::{WatchScope, WatchedKind};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use super::index::{ObjectIndex, ObjectKey};
 use super::informer::{self, NamedObjects, ObjectTouch};
 use super::queues::{ControllerQueues, QueueReceivers};
+use super::seat_times::{EndedSeats, SeatTimes};
 use super::serving::ServingGateway;
 use super::slots::RepoSlots;
 use super::thread::CacheFence;
@@ -39,6 +41,8 @@ pub(crate) struct ControllerCaches {
     pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
     /// Seats that wait for a Thread, by their Repo.
     pub seats: Arc<ObjectIndex<Pod, Pod>>,
+    /// Reports for how long seats have waited that wait no more.
+    pub ended_seats: Arc<EndedSeats>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.
@@ -100,6 +104,7 @@ pub(crate) fn start_watches(
         server_pods: Arc::new(ObjectIndex::new(server_pod)),
         repo_server_pods: Arc::new(ObjectIndex::new(by_repo)),
         seats: Arc::new(ObjectIndex::new(waiting_seat)),
+        ended_seats: Arc::default(),
         volumes: Arc::new(ObjectIndex::new(by_thread)),
         accounts: accounts.reader(),
         policies: policies.reader(),
@@ -127,7 +132,8 @@ pub(crate) fn start_watches(
     let of_repo_alone = format!("{},!{}", names::LABEL_REPO, names::LABEL_THREAD);
     let repo_pods = [&caches.repo_server_pods, &caches.seats].map(Arc::clone);
     let of_repo_alone = list_config().labels(&of_repo_alone);
-    watches.watch(listed, &of_repo_alone, on_repo_pod(repo_pods, queues.clone()));
+    let ended_seats = caches.ended_seats.clone();
+    watches.watch(listed, &of_repo_alone, on_repo_pod(repo_pods, ended_seats, queues.clone()));
     watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
     let of_repos = list_config().labels(names::LABEL_REPO);
     watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
@@ -341,10 +347,15 @@ impl WaitingOwners {
 
 fn on_repo_pod(
     [servers, seats]: [Arc<ObjectIndex<Pod, Pod>>; 2],
+    ended_seats: Arc<EndedSeats>,
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<Pod>) {
     let mut waiting = WaitingOwners::default();
+    let mut times = SeatTimes::new(waiting_seat);
     move |event| {
+        for (repo, waited) in times.note(event, Timestamp::now()) {
+            ended_seats.report(&repo, waited);
+        }
         let touched = [servers.apply(event), seats.apply(event)];
         touched.iter().flatten().for_each(|repo| queues.repo(repo));
         if waiting.note(&touched[0], &servers) {

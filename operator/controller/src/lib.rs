@@ -28,6 +28,7 @@ mod role;
 mod scale_up;
 mod schedules;
 mod seat_memory;
+mod seat_times;
 mod seats;
 mod servers;
 mod serving;
@@ -102,6 +103,8 @@ pub async fn serve_controller(
         slots: slots.clone(),
     };
     let metrics = metrics::ControllerMetrics::register(&mut registry, shown);
+    let seat_metrics = metrics.clone();
+    caches.ended_seats.report_to(move |repo, waited| seat_metrics.seat_ended(repo, waited));
     let ready = ReadyFlag::default();
     let _server = MetricsServer::start(args.metrics_address, registry, ready.clone())?;
     let prepared = async {

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use state::StateMetrics;
 
+use crate::index::ObjectKey;
+
 pub(crate) use state::ShownState;
 
 /// Outcome of an attempt to reconcile.
@@ -86,9 +88,12 @@ impl ControllerMetrics {
         self.seats_taken.one([repo, role]);
     }
 
-    /// A pod waits as a seat no longer, having done so for so long.
-    pub(crate) fn seat_ended(&self, repo: &str, waited: Duration) {
-        self.seat_seconds.add([repo], waited.as_secs());
+    /// A pod waits as a seat no longer, having done so for so long. All replicas see that, and the one that acts counts
+    /// it.
+    pub(crate) fn seat_ended(&self, repo: &ObjectKey, waited: Duration) {
+        if self.leader.get() != 0 {
+            self.seat_seconds.add([&*repo.to_string()], waited.as_secs());
+        }
     }
 
     /// Roles of a Thread start, after they waited for a slot.

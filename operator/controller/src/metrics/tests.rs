@@ -44,6 +44,8 @@ fn shown(repos: &[Repo], threads: &[Thread], acts: bool) -> String {
         metrics.reconciled("Thread", LookOutcome::Done, Duration::from_millis(2));
         metrics.pod_started(&repo, "pm");
         metrics.waited(&repo, Duration::from_secs(3));
+        let seats_of = ObjectKey::new("team", &*thread.spec.repo);
+        metrics.seat_ended(&seats_of, Duration::from_mins(1));
     }
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
@@ -136,6 +138,7 @@ fn what_stands_on_the_objects_is_shown_by_the_replica_that_acts() {
         r#"codebutler_reconcile_duration_seconds_count{kind="Thread"} 4"#,
         r#"codebutler_pods_started_total{repo="team/shop",role="pm"} 3"#,
         r#"codebutler_queue_wait_seconds_sum{repo="team/shop"} 9.0"#,
+        r#"codebutler_seat_seconds_total{repo="team/shop"} 180"#,
     ] {
         assert!(text.lines().any(|l| l == line), "{line} is missing in:\n{text}");
     }
@@ -144,6 +147,7 @@ fn what_stands_on_the_objects_is_shown_by_the_replica_that_acts() {
 
     let standby = shown(&[repo("shop")], &threads, false);
     assert!(!standby.contains("codebutler_threads{"), "{standby}");
+    assert!(!standby.contains("codebutler_seat_seconds_total{"), "{standby}");
     assert!(standby.contains("codebutler_controller_leader 0\n"), "{standby}");
 }
 

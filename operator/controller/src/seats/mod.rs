@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use codebutler_crds::{Repo, Thread};
 use codebutler_runtime::apply::{ApplyError, ApplyRefusal, MadeObject, owned_by};
-use codebutler_runtime::metrics::repo_of;
 use codebutler_runtime::queue::FollowUp;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -30,7 +29,7 @@ use super::caches::lacks_quota;
 use super::context::ControllerContext;
 use super::index::ObjectKey;
 use super::thread::room::lacking;
-use super::thread::vacant::{own_seats, spent_seats, waited};
+use super::thread::vacant::{own_seats, spent_seats};
 use super::thread::volume;
 use super::{repo, servers};
 
@@ -72,8 +71,6 @@ async fn tend_seats(
         if pod.uid().is_some_and(|uid| plan.delete.contains(&uid)) {
             // The deletion fails, rightly, for a seat that a Thread takes at this moment.
             context.apply.delete_unchanged::<Pod>(pod).await?;
-            let label = repo_of(&repo.namespace().unwrap_or_default(), &repo.name_any());
-            context.metrics.seat_ended(&label, waited(pod, context.clock.now()));
         }
     }
     if let Err(error) = make_seats(repo, &pods, &mut plan, context).await {

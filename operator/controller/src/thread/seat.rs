@@ -18,7 +18,6 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::plan::{GonePod, ThreadPlan};
 use super::pod::{ANNOTATION_CONFIG, ANNOTATION_WOKEN_FOR, PodInput, PodOwner, woken_for};
-use super::vacant;
 use super::view::ThreadView;
 use crate::context::ControllerContext;
 use crate::labels;
@@ -99,7 +98,6 @@ pub(super) async fn take_seat(
     plan.status.roles.entry(role.clone()).or_default().pod_uid = pod.uid();
     let repo = repo_of(&thread.namespace().unwrap_or_default(), &thread.spec.repo);
     context.metrics.seat_taken(&repo, &role);
-    context.metrics.seat_ended(&repo, vacant::waited(&pod, context.clock.now()));
     let note = format!("role `{role}` started in pod `{name}`, which waited for it");
     Ok(Some((pod.object_ref(&()), EventNotice::normal("SeatTaken", note))))
 }

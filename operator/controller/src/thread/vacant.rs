@@ -1,7 +1,6 @@
 //! Seats that no Thread has taken, from the caches.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use codebutler_crds::Repo;
 use codebutler_runtime::apply::owned_by;
@@ -38,10 +37,4 @@ pub(crate) fn spent_seats(context: &ControllerContext, repo: &Repo) -> Vec<(Arc<
     let all = context.seats.of(&ObjectKey::of(repo)).into_iter();
     let spent = all.filter_map(|pod| context.spent.since(&pod).map(|since| (pod, since)));
     spent.filter(|(pod, _)| owned_by(&**pod, &uid)).collect()
-}
-
-/// Time for which a pod has waited as a seat.
-pub(crate) fn waited(pod: &Pod, now: Timestamp) -> Duration {
-    let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
-    Duration::try_from(now.duration_since(made)).unwrap_or_default()
 }

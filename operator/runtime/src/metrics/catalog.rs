@@ -66,7 +66,7 @@ pub mod controller {
         SEATS: 2 = FamilySpec::new("seats", Gauge, ["repo", "state"],
             "Seats of spec.warm that are wanted, and those that are ready for a Thread");
         SEAT_SECONDS: 1 = FamilySpec::new("seat", Counter, ["repo"],
-            "How long pods had waited as seats when a Thread took them or they were given up").unit("seconds");
+            "How long pods had waited as seats when a Thread took them or they were deleted").unit("seconds");
         QUEUE_WAIT: 1 = FamilySpec::new("queue_wait", Histogram(LONG), ["repo"],
             "How long roles that started had waited for a slot").unit("seconds");
         THREADS: 2 = FamilySpec::new("threads", Gauge, ["repo", "phase"],
