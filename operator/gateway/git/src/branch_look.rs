@@ -80,8 +80,8 @@ pub(crate) async fn look_at_branch(
         return;
     }
     if is_news(&moved, is_worked_on(&latest)) {
-        let who = name_mover(gateway, repo, &span).await;
-        let text = describe_move(&moved, &span, &who);
+        let who = find_mover(gateway, repo, &branch, (span.before, span.now)).await;
+        let text = describe_move(&moved, &span, who.as_deref().unwrap_or("Somebody"));
         let id = format!(
             "branch-rewritten:{}:{}",
             before.as_deref().unwrap_or_default(),
@@ -247,19 +247,24 @@ fn is_news(moved: &BranchMove, is_worked_on: bool) -> bool {
     }
 }
 
-/// Names the person who moved the branch, as the host knows them.
-async fn name_mover(gateway: &GitServices, repo: &Repo, span: &BranchSpan<'_>) -> String {
+/// The account of the person who moved a branch from one commit to another, as the host names it; None if it does not
+/// say so.
+pub(crate) async fn find_mover(
+    gateway: &GitServices,
+    repo: &Repo,
+    branch: &str,
+    (before, now): (Option<&str>, Option<&str>),
+) -> Option<String> {
+    let before = before?;
     let found = async {
-        let Some(before) = span.before else { return Ok(None) };
         let github = GitHub::of(&gateway.context, repo).await?;
-        github.find_mover(span.branch, (before, span.now)).await
+        github.find_mover(branch, (before, now)).await
     };
     match found.await {
-        Ok(Some(login)) => format!("`{}`", harmless(&login)),
-        Ok(None) => "Somebody".to_owned(),
+        Ok(login) => login.map(|login| format!("`{}`", harmless(&login))),
         Err(error) => {
             tracing::info!(repo = repo.name_any(), %error, "branch_mover_unknown");
-            "Somebody".to_owned()
+            None
         }
     }
 }

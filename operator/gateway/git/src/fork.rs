@@ -21,6 +21,8 @@ const MOST_LISTED: &str = "--max-count=20000";
 pub struct RemovedFromBase {
     /// Name of the base branch.
     base: String,
+    /// Commit at which the branch left it.
+    fork: String,
     /// Newest first, and not all of them.
     named: Vec<NamedCommit>,
     pub(crate) count: usize,
@@ -29,30 +31,40 @@ pub struct RemovedFromBase {
 impl RemovedFromBase {
     /// Warns the people who are asked whether to merge.
     pub fn warn(&self) -> String {
-        let (count, were) = self.count();
+        let Self { base, fork, .. } = self;
+        let (count, were, _, them) = self.count();
         format!(
-            ":warning: Puts back {count} that {were} taken off `{}`: {}",
-            self.base,
-            name_commits(self.named.iter().cloned(), self.count)
-        )
-    }
-
-    /// Describes them for the conversation, with the remedy.
-    pub(crate) fn describe(&self, branch: &str, fork: &str) -> String {
-        let (base, (count, were)) = (&self.base, self.count());
-        format!(
-            ":warning: Somebody rewrote `{base}` on the remote: {count} that {were} taken off it, this thread's branch \
-             `{branch}` has still: {}. Merging the branch would put back what they did. To leave that out, put the branch on \
-             top of what `{base}` is now (`git rebase --onto {base} {}`) and force-push it: the roles go on from there.",
+            ":warning: Puts back {count} that {were} taken off `{base}`: {}. To leave {them} out, rebase the branch before you \
+             merge: `git rebase --onto {base} {}`, and a force-push",
             name_commits(self.named.iter().cloned(), self.count),
             short_id(fork)
         )
     }
 
-    fn count(&self) -> (String, &'static str) {
+    /// Describes them for the conversation: what a merge would do, and what to do instead. `who`: the person who
+    /// rewrote the base branch, if that is known.
+    pub(crate) fn describe(&self, branch: &str, who: Option<&str>) -> String {
+        let Self { base, fork, .. } = self;
+        let (count, were, are, them) = self.count();
+        let rewritten = match who {
+            Some(who) => format!("{who} rewrote `{base}` on the remote"),
+            None => format!("The base branch `{base}` was rewritten on the remote"),
+        };
+        format!(
+            ":warning: {rewritten}: {count} that {were} taken off it {are} still on this thread's branch `{branch}`: {}. Merging \
+             this branch as it is would bring {them} back to `{base}`. To leave {them} out, put the branch on top of what \
+             `{base}` is now (`git rebase --onto {base} {}`) and force-push it before it is merged: the roles go on from there. \
+             To have {them} back, there is nothing to do.",
+            name_commits(self.named.iter().cloned(), self.count),
+            short_id(fork)
+        )
+    }
+
+    /// The number of commits, and the words that go with it.
+    fn count(&self) -> (String, &'static str, &'static str, &'static str) {
         match self.count {
-            1 => ("1 commit".to_owned(), "was"),
-            count => (format!("{count} commits"), "were"),
+            1 => ("1 commit".to_owned(), "was", "is", "it"),
+            count => (format!("{count} commits"), "were", "are", "them"),
         }
     }
 }
@@ -83,7 +95,8 @@ pub(crate) async fn find_removed(
     let unnamed = loss.count.unwrap_or_default().saturating_sub(loss.commits.len());
     let count = named.len() + if held.contains(fork) { unnamed } else { 0 };
     named.truncate(MOST_NAMED);
-    Ok((count > 0).then(|| RemovedFromBase { base: base.to_owned(), named, count }))
+    let (base, fork) = (base.to_owned(), fork.to_owned());
+    Ok((count > 0).then_some(RemovedFromBase { base, fork, named, count }))
 }
 
 /// Returns the recorded fork point of a Thread's branch on this base branch, if known.
@@ -117,8 +130,18 @@ mod tests {
         assert!(found.count == 1 && found.named[0].id == secret, "{found:?}");
         let said = found.warn();
         assert!(said.contains("Puts back 1 commit that was taken off `main`: `"), "{said}");
-        let told = found.describe("codebutler/t", &fork);
-        assert!(told.contains(&format!("git rebase --onto main {}`", short_id(&fork))), "{told}");
+        let rebase = format!("git rebase --onto main {}`", short_id(&fork));
+        assert!(said.contains(&rebase), "{said}");
+        let told = found.describe("codebutler/t", None);
+        assert!(told.contains(&rebase), "{told}");
+        for part in [
+            "The base branch `main` was rewritten on the remote: 1 commit that was taken off it is still on",
+            "would bring it back to `main`. To leave it out, put the branch on top of",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let told = found.describe("codebutler/t", Some("`ana`"));
+        assert!(told.contains("`ana` rewrote `main` on the remote: 1 commit"), "{told}");
         let rebased = shop.commit(&[&base], &[("c", "1\n")]);
         assert_eq!(of(&base, &rebased).await, None, "it was left out");
         let merged = shop.commit(&[&own, &base], &[]);

@@ -6,6 +6,7 @@ use codebutler_crds::{Repo, Thread, ThreadStatus, names};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use kube::ResourceExt as _;
 
+use super::branch_look::find_mover;
 use super::fork::fork_of;
 use super::survey::BranchSurvey;
 use crate::services::GitServices;
@@ -55,7 +56,10 @@ pub async fn look_at_fork(
     if let Some(removed) = &removed
         && known.is_some_and(|fork| fork.removed == 0)
     {
-        let text = removed.describe(&branch, &next.commit);
+        // Only a person who made all moves of it since then is named.
+        let moved = (Some(next.commit.as_str()), Some(survey.base.as_str()));
+        let who = find_mover(gateway, repo, base, moved).await;
+        let text = removed.describe(&branch, who.as_deref());
         let id = format!("base-rewritten:{}:{}", next.commit, survey.base);
         if let Err(error) = gateway.notices.post_in_runs(&key, &id, &text).await {
             tracing::warn!(thread = key.name, %error, notice = "base_rewritten", "notice_post_failed");

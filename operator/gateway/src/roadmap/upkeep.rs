@@ -202,7 +202,7 @@ impl StackLook<'_> {
         let message = format!("Merge branch '{below}' into {}", self.branch);
         let item = describe_item(self.before);
         let rewritten = if is_rewritten {
-            " Somebody rewrote its branch: what was taken off it is taken off here, too."
+            " Its branch was rewritten on the remote: what was taken off it is taken off here, too."
         } else {
             ""
         };

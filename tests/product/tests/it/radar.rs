@@ -167,10 +167,10 @@ async fn what_people_take_off_the_base_branch_comes_back_with_no_merge_unseen() 
     };
     let at = Some((secret.clone(), 0));
     team.thread_when(&root, "where it left", |thread| fork(thread) == at).await;
-    remote.git().run(&["update-ref", "refs/heads/main", &clean]).await.unwrap();
+    remote.force_push("dora", "main", Some(&clean)).await.unwrap();
     // Whatever is pushed next has all branches looked at.
     at_work(&team, "raise the price more").await;
-    let told = team.message(&root, "Somebody rewrote `main`").await;
+    let told = team.message(&root, "`dora` rewrote `main`").await;
     let commit = format!("`{} Add the config (ben)`", &secret[..10]);
     assert!(told.shown.contains(&commit), "{}", told.shown);
     let rebase = format!("`git rebase --onto main {}`", &secret[..10]);
