@@ -154,8 +154,8 @@ pub struct RepoMirror {
     grown: AtomicBool,
     /// Set when a ref of the remote moves; cleared by the next look at the refs.
     moved: AtomicBool,
-    /// True if the last fetch was refused for the remote's history, though its refs could be listed.
-    refused: AtomicBool,
+    /// Reason why the last fetch was refused, though the remote's refs could be listed.
+    refused: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl RepoMirror {
         // A folder that is there already was left by another process, however that ended.
         let suspect = AtomicBool::new(true);
         let (used, grown) = (AtomicU64::default(), AtomicBool::default());
-        let (moved, refused) = (AtomicBool::default(), AtomicBool::default());
+        let (moved, refused) = (AtomicBool::default(), Mutex::default());
         Self {
             git: GitRepository::at(dir),
             suspect,
@@ -192,9 +192,14 @@ impl RepoMirror {
         self.moved.swap(false, Ordering::Relaxed)
     }
 
-    /// True if a person has to mend the remote before there is a copy of it.
-    pub fn is_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
+    /// Reason why a person has to correct the remote before there is a copy of it, if the last fetch found one.
+    pub fn refusal(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// True while the copy is brought up to date.
+    pub fn is_busy(&self) -> bool {
+        self.last.try_lock().is_err()
     }
 
     /// The repository, to run commands in.
@@ -238,8 +243,11 @@ impl RepoMirror {
             }
             outcome => outcome,
         };
-        let is_refused = matches!(&outcome, Err(MirrorError::Host(error)) if error.is_about_repo());
-        self.refused.store(is_refused, Ordering::Relaxed);
+        let refusal = match &outcome {
+            Err(MirrorError::Host(error)) if error.is_about_repo() => Some(error.to_string()),
+            _ => None,
+        };
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
         if let Err(error) = outcome {
             self.suspect();
             return Err(error);

@@ -28,8 +28,10 @@ const LOOK: Duration = Duration::from_secs(2);
 /// First and longest backoff after a failed probe.
 const FIRST: Duration = Duration::from_secs(10);
 const LAST: Duration = Duration::from_mins(5);
-/// Time limit of one probe.
+/// Time limit of asking the host.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Time for which a probe waits for a copy of what was refused before. The copy goes on.
+const COPIED: Duration = Duration::from_secs(30);
 /// Remotes that are asked at the same time.
 const AT_ONCE: usize = 8;
 
@@ -102,8 +104,11 @@ async fn probe_repo(
         }
         last.filter(|last| last.is_about(&repo)).map_or(0, |last| last.failures)
     };
-    let answer = tokio::time::timeout(PATIENCE, ask_host(gateway, &repo)).await;
-    let answer = answer.unwrap_or_else(|_| Err("the Git host does not answer".to_owned().into()));
+    let answer = match tokio::time::timeout(PATIENCE, ask_host(gateway, &repo)).await {
+        Ok(Ok(())) => copy_again(gateway, &repo).await,
+        Ok(no) => no,
+        Err(_) => Err("the Git host does not answer".to_owned().into()),
+    };
     let works = answer.is_ok();
     let is_told = tell_answer(gateway, &repo, answer).await;
     // Counts as a failure, so that the probe is repeated, if the answer could not be written to the Repo.
@@ -128,6 +133,7 @@ async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>)
 }
 
 /// Reason why a remote can't be worked with.
+#[derive(Debug)]
 struct No {
     why: String,
     passes: bool,
@@ -168,15 +174,34 @@ async fn ask_host(gateway: &Arc<GitServices>, repo: &Arc<Repo>) -> Result<(), No
     if !has_base || github.tip(base).await?.is_none() {
         return Err(github.no_base(base).await.into());
     }
-    // Refs alone don't tell whether what a copy was refused for is mended.
-    if gateway.mirrors.of(repo).is_refused() {
-        super::read_copy(gateway, repo).await.map_err(|error| {
-            let passes =
-                !matches!(&error, GitError::Mirror(MirrorError::Host(no)) if no.is_about_repo());
-            No { why: error.to_string(), passes }
-        })?;
-    }
     Ok(())
+}
+
+/// Makes a copy again that was refused: refs alone don't show whether the reason is gone.
+async fn copy_again(gateway: &Arc<GitServices>, repo: &Arc<Repo>) -> Result<(), No> {
+    let mirror = gateway.mirrors.of(repo);
+    let Some(refusal) = mirror.refusal() else { return Ok(()) };
+    // An earlier probe's copy goes on, or somebody else's: a second one would begin when it ends.
+    if mirror.is_busy() {
+        return Err(No { why: refusal, passes: false });
+    }
+    await_copy(super::read_copy(gateway, repo), refusal, COPIED).await
+}
+
+/// Until the copy is there, the remote is refused for what it was refused for.
+async fn await_copy(
+    copying: impl Future<Output = Result<(), GitError>>,
+    refusal: String,
+    patience: Duration,
+) -> Result<(), No> {
+    let Ok(copied) = tokio::time::timeout(patience, copying).await else {
+        return Err(No { why: refusal, passes: false });
+    };
+    copied.map_err(|error| {
+        let passes =
+            !matches!(&error, GitError::Mirror(MirrorError::Host(no)) if no.is_about_repo());
+        No { why: error.to_string(), passes }
+    })
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -202,6 +227,23 @@ mod tests {
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
         }))
         .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_copy_that_takes_long_leaves_the_refusal_in_gits_words() {
+        let refusal = HostError::Shallow("git.example".to_owned()).to_string();
+        let copying = std::future::pending();
+        let no = await_copy(copying, refusal.clone(), Duration::ZERO).await.unwrap_err();
+        assert_eq!((no.why, no.passes), (refusal.clone(), false));
+        let again = HostError::Repo("the token has expired".to_owned());
+        let copying = async { Err(GitError::from(MirrorError::Host(again))) };
+        let no = await_copy(copying, refusal.clone(), COPIED).await.unwrap_err();
+        assert_eq!((&*no.why, no.passes), ("the token has expired", false));
+        let away = HostError::Unreachable("git.example".to_owned());
+        let copying = async { Err(GitError::from(MirrorError::Host(away))) };
+        let no = await_copy(copying, refusal.clone(), COPIED).await.unwrap_err();
+        assert!(no.passes, "{}", no.why);
+        assert!(await_copy(async { Ok(()) }, refusal, COPIED).await.is_ok());
     }
 
     #[test]
