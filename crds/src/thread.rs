@@ -28,7 +28,7 @@ pub use self::decisions::{
     MergeWait, OfferAnswer, OfferKind, PlanDetails, PlanEstimate, RoleOffer, SettledQuestion,
     StandingApproval, TestReceipt, ThreadClosing, ThreadImages,
 };
-pub use self::feedback::{AnswerFeedback, MOST_FEEDBACK, MOST_HELPED};
+pub use self::feedback::{AnswerFeedback, HelpRequest, MOST_FEEDBACK, MOST_HELPED};
 pub use self::handover::{
     HandOver, HandOverReason, HandoverRounds, JointQuestion, QueuedRole, RoutedReply,
 };
@@ -242,19 +242,21 @@ pub struct ThreadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_FEEDBACK))]
     pub feedback: Vec<AnswerFeedback>,
-    /// Requests for help that were answered to who asked alone, oldest first: Slack can't be asked for such answers.
-    /// (Gateway.)
+    /// Requests for help that were answered to who asked, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_HELPED))]
     pub helped: Vec<SlackTs>,
+    /// Requests for help that are being answered, oldest first. (Gateway.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_HELPED))]
+    pub helping: Vec<HelpRequest>,
     /// Slack shows that the conversation waits for people. (Gateway.)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
     /// Newest message in which a role asks people something, in whatever way. Only grows. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SlackTs>,
-    /// Messages of people that another replica has received than the one that serves agents,
-    /// oldest first. (Gateway.)
+    /// People's messages that another replica has received, oldest first. (Gateway.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub unmarked: Vec<SlackTs>,

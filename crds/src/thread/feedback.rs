@@ -10,6 +10,17 @@ pub const MOST_FEEDBACK: usize = 16;
 /// Requests for help that are on record at once.
 pub const MOST_HELPED: usize = 8;
 
+/// Somebody's request for help, whose answer they alone see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HelpRequest {
+    /// The message that asks for help.
+    pub ts: SlackTs,
+    /// Slack user id of the person who asks.
+    #[schemars(length(max = 64))]
+    pub user: String,
+}
+
 /// One person's feedback on an answer. Their words stand in a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -103,6 +103,8 @@ pub(crate) struct Inner {
     pub(crate) declined: RecentKeys<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
     pub(crate) directly: RecentKeys<(String, SlackTs)>,
+    /// Requests for help in Threads that this process took in, by channel.
+    pub(crate) answering: RecentKeys<(String, SlackTs)>,
     /// Names of channels that were looked up.
     pub(crate) lookups: channel_names::NameLookups,
     /// True while this replica is the one that looks for what nobody was told of.
@@ -160,6 +162,7 @@ impl Inner {
             presses: RecentKeys::default(),
             declined: RecentKeys::default(),
             directly: RecentKeys::default(),
+            answering: RecentKeys::default(),
             lookups: channel_names::NameLookups::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),

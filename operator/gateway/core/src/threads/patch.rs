@@ -90,6 +90,7 @@ fn status_fields(status: &ThreadStatus) -> Map<String, Value> {
         "speakers": list_value(&status.speakers),
         "lastActivity": status.last_activity,
         "helped": list_value(&status.helped),
+        "helping": list_value(&status.helping),
         "suspended": status.suspended.then_some(true),
     })));
     fields

@@ -1,7 +1,8 @@
 //! Who asks what can be asked here, and the answer, for which no model is started. Pure.
 
-use codebutler_crds::thread::MOST_HELPED;
+use codebutler_crds::thread::{HelpRequest, MOST_HELPED};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus};
+use codebutler_gateway_core::thread_key::ThreadKey;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -54,8 +55,8 @@ pub(crate) struct HelpAnswer {
     pub root: SlackTs,
     /// The message that asks.
     pub asked: SlackTs,
-    /// Who alone sees it, in a conversation that has something else.
-    pub alone: Option<String>,
+    /// The person who alone sees it, in the conversation of a Thread.
+    pub alone: Option<(ThreadKey, String)>,
     /// As Slack shows it.
     pub text: String,
 }
@@ -142,15 +143,26 @@ pub(crate) fn is_answer(message: &StoredMessage, account: &SlackAccount, asked: 
     })
 }
 
-/// Puts a request on record that is answered to who asks alone; false if it was before.
-pub(crate) fn record_help(status: &mut ThreadStatus, asked: &SlackTs) -> bool {
-    if status.helped.contains(asked) {
+/// Puts a request on record that is to be answered to who asks alone; false if it was before.
+pub(crate) fn record_help(status: &mut ThreadStatus, asked: &SlackTs, user: &str) -> bool {
+    if status.helped.contains(asked) || status.helping.iter().any(|one| one.ts == *asked) {
         return false;
+    }
+    let over = (status.helping.len() + 1).saturating_sub(MOST_HELPED);
+    status.helping.drain(..over);
+    status.helping.push(HelpRequest { ts: asked.clone(), user: user.to_owned() });
+    true
+}
+
+/// Records that nothing more comes of a request: it was answered, or can't be.
+pub(crate) fn end_help(status: &mut ThreadStatus, asked: &SlackTs) {
+    status.helping.retain(|one| one.ts != *asked);
+    if status.helped.contains(asked) {
+        return;
     }
     let over = (status.helped.len() + 1).saturating_sub(MOST_HELPED);
     status.helped.drain(..over);
     status.helped.push(asked.clone());
-    true
 }
 
 /// False for what comes back from the history.
@@ -231,10 +243,17 @@ mod tests {
         let mut status = ThreadStatus::default();
         let ts = |n: u32| -> SlackTs { format!("{n}.000000").parse().unwrap() };
         for n in 1..=20 {
-            assert!(record_help(&mut status, &ts(n)) && !record_help(&mut status, &ts(n)));
+            let mut is_new = || record_help(&mut status, &ts(n), "U1");
+            assert!(is_new() && !is_new());
+            end_help(&mut status, &ts(n));
+            assert!(!record_help(&mut status, &ts(n), "U1"), "it was answered");
         }
-        assert_eq!(status.helped.len(), MOST_HELPED);
+        assert_eq!((status.helped.len(), status.helping.len()), (MOST_HELPED, 0));
         assert_eq!(status.helped.last(), Some(&ts(20)));
+        for n in 21..=40 {
+            assert!(record_help(&mut status, &ts(n), "U1"));
+        }
+        assert_eq!(status.helping.len(), MOST_HELPED);
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Answers who asks what can be asked, once: an answer that everybody sees is found again in Slack by what it
-//! answers, and one that only who asked sees is on record before it is shown.
+//! Answers who asks what can be asked: an answer that everybody sees is found again in Slack by what it answers. One
+//! that only who asked sees is not, so its request is on record before and after. A gateway that dies in between
+//! leaves it to upkeep; who asked sees it twice then at worst.
 
 use std::time::Duration;
 
-use codebutler_crds::{SlackTs, ThreadStatus};
+use codebutler_crds::thread::{HelpRequest, SlackThread};
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::{ChangeRefusal, WriteError};
 use codebutler_runtime::step;
@@ -20,6 +22,7 @@ use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::help::{self, HelpAnswer, HelpWish};
 use crate::inbound::person_message::PersonMessage;
+use crate::inbound::repo_choice;
 use crate::inbound::take_error::TakeError;
 
 /// Times that a post with unknown outcome is looked for and repeated.
@@ -49,33 +52,50 @@ impl Inner {
             return Ok(Vec::new());
         }
         let is_new = match &thread {
-            Some(thread) => self.record_help(&ThreadKey::from(&**thread), &said.ts).await?,
+            Some(thread) => {
+                // Before it is on record: upkeep takes what nobody here answers for a dead gateway's.
+                self.answering.first_time((channel.id.clone(), said.ts.clone()));
+                self.record_help(&ThreadKey::from(&**thread), said).await?
+            }
             None => self.directly.first_time((channel.id.clone(), said.ts.clone())),
         };
         if !is_new {
             return Ok(Vec::new());
         }
-        let text =
-            help::help_text(&repo, help::place_name(&channel.git), self.context.pages.as_deref());
-        Ok(vec![RouteEffect::Help(Box::new(HelpAnswer {
-            repo: (channel.namespace.clone(), repo.name_any()),
+        let alone = thread.map(|thread| (ThreadKey::from(&*thread), said.user.clone()));
+        let answer = self.build_help(&repo, root, &said.ts, alone);
+        Ok(vec![RouteEffect::Help(Box::new(answer))])
+    }
+
+    fn build_help(
+        &self,
+        repo: &Repo,
+        root: &SlackTs,
+        asked: &SlackTs,
+        alone: Option<(ThreadKey, String)>,
+    ) -> HelpAnswer {
+        let git = repo_choice::fold_address(&repo.spec.git.url);
+        let pages = self.context.pages.as_deref();
+        HelpAnswer {
+            repo: (repo.namespace().unwrap_or_default(), repo.name_any()),
             root: root.clone(),
-            asked: said.ts.clone(),
-            alone: thread.is_some().then(|| said.user.clone()),
-            text,
-        }))])
+            asked: asked.clone(),
+            alone,
+            text: help::help_text(repo, help::place_name(&git), pages),
+        }
     }
 
     /// False if it was on record before.
-    async fn record_help(&self, key: &ThreadKey, asked: &SlackTs) -> Result<bool, WriteError> {
-        let record =
-            |status: &mut ThreadStatus| Ok::<_, ChangeRefusal>(help::record_help(status, asked));
+    async fn record_help(&self, key: &ThreadKey, said: &PersonMessage) -> Result<bool, WriteError> {
+        let record = |status: &mut ThreadStatus| {
+            Ok::<_, ChangeRefusal>(help::record_help(status, &said.ts, &said.user))
+        };
         match self.threads.try_update(key, record).await {
-            Ok((_, is_new)) => {
+            Ok((_, true)) => {
                 step::point("it is on record who asked what can be asked");
-                Ok(is_new)
+                Ok(true)
             }
-            Err(WriteError::Missing(_)) => Ok(false),
+            Ok((_, false)) | Err(WriteError::Missing(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -85,15 +105,82 @@ impl Inner {
         let Some(repo) = self.context.repo(&answer.repo.0, &answer.repo.1) else { return Ok(()) };
         let account = self.account(&repo).await?;
         let Some(channel) = repo.channel() else { return Ok(()) };
-        let mut body = json!({"channel": channel, "thread_ts": answer.root, "text": answer.text});
+        let body = json!({"channel": channel, "thread_ts": answer.root, "text": answer.text});
         let place = (channel, Some(&answer.root));
-        let Some(user) = &answer.alone else {
+        let Some((key, user)) = &answer.alone else {
             return self.post_help(&account, place, &answer.asked, body).await;
         };
-        if !self.has_help(&account, place, &answer.asked).await? {
-            body["user"] = json!(user);
-            self.web.post::<Value>(&account.bot, "chat.postEphemeral", &body).await?;
-            step::point("somebody alone is told what can be asked");
+        // A write that failed is no reason to show it again.
+        let id = (channel.to_owned(), answer.asked.clone());
+        if !self.directly.contains(&id) && !self.has_help(&account, place, &answer.asked).await? {
+            match self.whisper_help(&account, place, (&answer.asked, user.as_str()), body).await {
+                Ok(()) => {}
+                Err(error @ AccessError::Call(CallError::Limited { .. })) => return Err(error),
+                // It may have been shown, or can't be.
+                Err(error) => {
+                    tracing::warn!(%error, thread = key.name, "help_answer_failed");
+                }
+            }
+        }
+        self.directly.first_time(id);
+        self.end_help(key, &answer.asked).await;
+        Ok(())
+    }
+
+    /// Shows an answer to one person alone; to all where Slack can't do that.
+    async fn whisper_help(
+        &self,
+        account: &SlackAccount,
+        place: (&str, Option<&SlackTs>),
+        (asked, user): (&SlackTs, &str),
+        body: Value,
+    ) -> Result<(), AccessError> {
+        let mut whispered = body.clone();
+        whispered["user"] = json!(user);
+        match self.web.post::<Value>(&account.bot, "chat.postEphemeral", &whispered).await {
+            Ok(_) => {
+                step::point("somebody alone is told what can be asked");
+                Ok(())
+            }
+            Err(error @ CallError::Refused { .. }) => {
+                tracing::info!(%error, "help_posted_to_all");
+                self.post_help(account, place, asked, body).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn end_help(&self, key: &ThreadKey, asked: &SlackTs) {
+        let end = |status: &mut ThreadStatus| help::end_help(status, asked);
+        match self.threads.update(key, end).await {
+            Ok(_) | Err(WriteError::Missing(_)) => {}
+            Err(error) => {
+                tracing::warn!(%error, thread = key.name, part = "help", "thread_status_write_failed");
+            }
+        }
+    }
+
+    /// True if this process took in one of the requests that wait in a Thread.
+    pub(crate) fn answers_here(&self, thread: &Thread) -> bool {
+        let Some(SlackThread { channel, .. }) = thread.conversation() else { return false };
+        let mut waiting = thread.status.iter().flat_map(|status| &status.helping);
+        waiting.any(|one| self.answering.contains(&(channel.clone(), one.ts.clone())))
+    }
+
+    /// Answers the requests that wait in a Thread: a gateway has died, or Slack has asked for patience.
+    pub(crate) async fn answer_waiting(&self, thread: &Thread) -> Result<(), AccessError> {
+        let key = ThreadKey::from(thread);
+        let Some((thread, repo)) = self.known(&key) else { return Ok(()) };
+        let Some(SlackThread { ts: root, .. }) = thread.conversation() else { return Ok(()) };
+        let waiting = thread.status.as_ref().map(|status| status.helping.clone());
+        for HelpRequest { ts: asked, user } in waiting.unwrap_or_default() {
+            if help::is_fresh(&asked, Timestamp::now()) {
+                let answer = self.build_help(&repo, root, &asked, Some((key.clone(), user)));
+                self.answer_help(&answer).await?;
+            } else {
+                tracing::warn!(thread = key.name, error = "it is too late", "help_answer_failed");
+                self.end_help(&key, &asked).await;
+            }
         }
         Ok(())
     }
@@ -113,14 +200,16 @@ impl Inner {
                 break;
             }
             match self.web.post::<Value>(&account.bot, "chat.postMessage", &body).await {
-                Ok(_) => break,
+                Ok(_) => {
+                    step::point("somebody is told what can be asked");
+                    break;
+                }
                 Err(CallError::Failed { .. }) if attempt < ATTEMPTS => {
                     tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        step::point("somebody is told what can be asked");
         Ok(())
     }
 

@@ -33,6 +33,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Time that the follow-up of a decision is left to whoever took the decision in.
 const AT_ONCE: Duration = Duration::from_secs(5);
+/// Time that the answer to a request for help is left to the process that took the request in.
+const ANSWERED: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum UpkeepDue {
@@ -50,6 +52,8 @@ enum UpkeepDue {
     Expire,
     /// Mark it as finished, which it does not show yet.
     Finish,
+    /// Answer people who asked for help and have no answer yet.
+    Help,
 }
 
 /// Finds the upkeep that is due for a Thread. Pure.
@@ -62,6 +66,7 @@ fn find_due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
     };
     let active = thread.spec.state == ThreadState::Active;
     let asks = || thread.status.as_ref().is_some_and(|s| !threads::open_questions(s).is_empty());
+    let helps = || thread.status.as_ref().is_some_and(|status| !status.helping.is_empty());
     if thread.is_going() {
         return held.then_some(UpkeepDue::Farewell);
     }
@@ -72,6 +77,7 @@ fn find_due(thread: &Thread, now: Timestamp) -> Option<UpkeepDue> {
         Some(_) if active && !held => Some(UpkeepDue::Hold),
         Some(_) if !active && held => Some(UpkeepDue::Release),
         Some(_) if finished::find_finished(thread, now).is_some() => Some(UpkeepDue::Finish),
+        Some(_) if helps() => Some(UpkeepDue::Help),
         None | Some(_) => None,
     }
 }
@@ -83,25 +89,24 @@ fn may_be_due(thread: &Thread) -> bool {
     find_due(thread, now).is_some() || thread.status.as_ref().is_some_and(asks)
 }
 
-/// State of the upkeep. `settled`: since when somebody could have taken the buttons off that a decision has
-/// settled.
+/// State of the upkeep. `patient`: what is left to somebody else, and until when.
 struct Upkeep {
     inner: Arc<Inner>,
     began: Instant,
-    settled: Mutex<HashMap<ThreadKey, Instant>>,
+    patient: Mutex<HashMap<ThreadKey, (UpkeepDue, Instant)>>,
 }
 
 /// Looks after all Threads until told to stop.
 pub(crate) async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
     let queue = ThreadQueue::new(&inner.context.attended, may_be_due, (AGAIN, LONGEST));
     let learning = learn_conversations(Arc::clone(&inner), &stop);
-    let upkeep = Arc::new(Upkeep { inner, began: Instant::now(), settled: Mutex::default() });
+    let upkeep = Arc::new(Upkeep { inner, began: Instant::now(), patient: Mutex::default() });
     let look = |key: ThreadKey, thread: Arc<Thread>| {
         let upkeep = Arc::clone(&upkeep);
         async move { Box::pin(upkeep.look_at(&key, &thread)).await }
     };
     let forget = |key: &ThreadKey| {
-        upkeep.settled.lock().remove(key);
+        upkeep.patient.lock().remove(key);
     };
     tokio::join!(drive_threads(queue, ("thread_upkeep", &stop), look, forget), learning);
 }
@@ -123,11 +128,12 @@ impl Upkeep {
     async fn look_at(&self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, LaterError> {
         // With time alone something may become due.
         let Some(due) = find_due(thread, Timestamp::now()) else {
-            self.settled.lock().remove(key);
+            self.patient.lock().remove(key);
             return Ok(FollowUp::requeue(EVERY));
         };
-        if let Some(patience) = self.find_patience(key, due) {
-            return Ok(FollowUp::requeue(patience));
+        if let Some(patience) = self.find_patience(key, thread, due) {
+            // Something else may become due before.
+            return Ok(FollowUp::requeue(patience.min(AT_ONCE)));
         }
         match perform_upkeep(&self.inner, thread, due).await {
             Ok(()) => Ok(FollowUp::requeue(AGAIN)),
@@ -140,18 +146,26 @@ impl Upkeep {
         }
     }
 
-    /// Time for which it is left to somebody else: the follow-up of a decision is done by who took it in,
-    /// except after a restart.
-    fn find_patience(&self, key: &ThreadKey, due: UpkeepDue) -> Option<Duration> {
-        let mut settled = self.settled.lock();
-        if due != UpkeepDue::Settle {
-            settled.remove(key);
-            return None;
-        }
+    /// Time for which it is left to somebody else: the follow-up of a decision, and an answer, come from who took it
+    /// in, except after a restart.
+    fn find_patience(&self, key: &ThreadKey, thread: &Thread, due: UpkeepDue) -> Option<Duration> {
+        let began = self.began.elapsed();
+        let (patience, is_left) = match due {
+            UpkeepDue::Settle => (AT_ONCE, began < EVERY),
+            UpkeepDue::Help => (ANSWERED, began < AT_ONCE && !self.inner.answers_here(thread)),
+            _ => {
+                self.patient.lock().remove(key);
+                return None;
+            }
+        };
         let now = Instant::now();
-        let patience = if self.began.elapsed() < EVERY { Duration::ZERO } else { AT_ONCE };
-        let until = *settled.entry(key.clone()).or_insert(now + patience);
-        until.checked_duration_since(now).filter(|left| !left.is_zero())
+        let until = now + if is_left { Duration::ZERO } else { patience };
+        let mut patient = self.patient.lock();
+        let known = patient.entry(key.clone()).or_insert((due, until));
+        if known.0 != due {
+            *known = (due, until);
+        }
+        known.1.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 }
 
@@ -173,6 +187,7 @@ async fn perform_upkeep(
             Ok(settled_messages::settle_all(inner, &key).await?)
         }
         UpkeepDue::Finish => finish_reaction::mark_finished(inner, thread).await,
+        UpkeepDue::Help => Ok(inner.answer_waiting(thread).await?),
         UpkeepDue::Expire => {
             let expire =
                 |status: &mut ThreadStatus| action::expire_questions(status, Timestamp::now());
@@ -206,6 +221,7 @@ mod tests {
         let mut going = held.clone();
         going["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let settled = json!({"settled": [{"ts": "2.000000"}]});
+        let helping = json!({"helping": [{"ts": "2.000000", "user": "U1"}]});
         let asked = |expires: &str, answer: Value| {
             json!({"approvals": [{"id": "pm:k", "role": "pm", "tool": "Bash", "hash": "aa",
                 "ts": "2.000000", "expires": expires, "answer": answer}]})
@@ -218,6 +234,8 @@ mod tests {
             (&free, &prompt, json!({}), Some(UpkeepDue::Open)),
             (&held, &prompt, json!({"slack": slack}), None),
             (&held, &began, settled, Some(UpkeepDue::Settle)),
+            (&held, &began, helping.clone(), Some(UpkeepDue::Help)),
+            (&free, &began, helping, Some(UpkeepDue::Hold)),
             (&held, &began, asked("1970-01-01T00:00:09Z", Value::Null), Some(UpkeepDue::Expire)),
             (&held, &closed, asked("1970-01-01T00:00:09Z", Value::Null), Some(UpkeepDue::Settle)),
             (&held, &began, asked("1970-01-01T00:00:09Z", json!("denied")), None),

@@ -146,3 +146,37 @@ async fn why_an_answer_did_not_help_is_on_record_wherever_the_gateway_dies() {
     }
     assert!(kills >= 1, "{}", world.log());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_help_where_somebody_works_is_answered_wherever_the_gateway_dies() {
+    let world = world().await;
+    let mut kills = 0;
+    for step in 1.. {
+        assert!(step < MOST, "it never lives: {}", world.log());
+        let answers = || world.lines_with(&world.root, "such as:").len();
+        let before = answers();
+        let mut holder = world.hears(Some(step)).await;
+        let root = Some(world.root.as_str());
+        let asked = world.slack.post_as(&world.ana, &world.channel, root, "help").unwrap();
+        let is_over = || async {
+            let status = world.thread().await.status.unwrap();
+            status.helping.is_empty() && status.helped.iter().any(|ts| ts.as_str() == asked)
+        };
+        tokio::select! {
+            () = eventually("an answer", || async { answers() > before && is_over().await }) => {}
+            _ = holder.child.wait() => {}
+        }
+        let lived = holder.stop().await;
+        kills += u32::from(!lived);
+        let next = world.hears(None).await;
+        eventually("an answer", || async { answers() > before && is_over().await }).await;
+        assert!(next.stop().await, "{}", world.log());
+        // Slack can't be asked whether it has shown the first one.
+        let count = answers() - before;
+        assert!(count == 1 || (count == 2 && !lived), "{count}, dead at {step}: {}", world.log());
+        if lived {
+            break;
+        }
+    }
+    assert!(kills >= 1, "{}", world.log());
+}

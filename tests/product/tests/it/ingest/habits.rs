@@ -100,6 +100,34 @@ async fn no_other_gateway_answers_a_request_for_help_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn help_that_slack_can_not_show_to_one_person_is_posted_once() {
+    let desk = Desk::start().await;
+    desk.reachable().await;
+    let root = desk.said("please plan").await;
+    let refused = CallFault::Error("user_not_in_channel".to_owned());
+    desk.slack.fail_next("chat.postEphemeral", 1, &refused);
+    let asked = desk.slack.post_as(&desk.ana, &desk.channel, Some(&root), "help").unwrap();
+    let answers = || {
+        let said = desk.slack.messages(&desk.channel, Some(&root)).into_iter();
+        said.filter(|one| one.text.contains("such as:")).collect::<Vec<_>>()
+    };
+    desk.until("an answer", || async { !answers().is_empty() }).await;
+    let status = || async { desk.thread(&root).await.and_then(|thread| thread.status) };
+    desk.until("its end is on record", || async {
+        status().await.is_some_and(|status| {
+            status.helping.is_empty() && status.helped.iter().any(|ts| ts.as_str() == asked)
+        })
+    })
+    .await;
+    assert!(desk.slack.redeliver(&asked, 1) > 0);
+    desk.said("and this").await;
+    let answers = answers();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(answers[0].ephemeral_for, None, "{answers:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_opens_the_app_is_shown_what_to_ask() {
     let desk = Desk::start().await;
     desk.reachable().await;
