@@ -1,0 +1,222 @@
+//! Facts about this machine, read from `/proc` and from small programs that every system has. Each may be unknown.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Cargo's own variable for the number of crates that are compiled side by side.
+pub(crate) const JOBS: &str = "CARGO_BUILD_JOBS";
+/// Mount point of the cgroup file system, which has the limits of this container.
+const CONTAINER: &str = "/sys/fs/cgroup";
+/// Messages of the kernel with which it refuses namespaces.
+const REFUSALS: [&str; 3] =
+    ["Operation not permitted", "Permission denied", "No space left on device"];
+/// Kernel settings that forbid namespaces to users, the value that does, and one that allows them.
+const SETTINGS: [(&str, &str, &str); 3] = [
+    ("user.max_user_namespaces", "0", "10000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+];
+
+/// The answer to the question whether pods can have namespaces of their own here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NamespaceAccess {
+    /// They can, or nobody knows.
+    #[default]
+    NotRefused,
+    /// The kernel refuses them; with the setting that would allow them, if it is one.
+    Refused(Option<String>),
+}
+
+/// All that decides whether the demo can be built and run here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MachineFacts {
+    /// Name of the operating system, as Rust has it.
+    pub system: String,
+    /// The line with which Git names its version; none if it can't be run.
+    pub git: Option<String>,
+    /// True if there is a C compiler under its usual name.
+    pub has_compiler: bool,
+    pub namespaces: NamespaceAccess,
+    /// MB of memory that can be used.
+    pub memory: Option<u64>,
+    /// MB that are free in the folder of builds.
+    pub disk: Option<u64>,
+    /// MB that an earlier build has written there.
+    pub written: u64,
+    /// Path of the folder of builds.
+    pub folder: String,
+    pub processors: u64,
+    /// True if the user says how many jobs there are.
+    pub has_own_jobs: bool,
+    /// True if the demo was built before: what follows takes seconds.
+    pub is_built: bool,
+}
+
+/// Looks at this machine. `programs` is the folder that cargo puts programs into.
+pub(crate) fn gather_facts(programs: &Path, arguments: &[OsString]) -> MachineFacts {
+    let folder = programs.parent().unwrap_or(programs);
+    let is_built = programs.join("demo").is_file();
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let mut facts = MachineFacts {
+        system: std::env::consts::OS.to_owned(),
+        git: first_line("git", &["--version"]),
+        // Named by the user where it has another name.
+        has_compiler: std::env::var_os("CC").is_some() || is_there("cc"),
+        folder: folder.display().to_string(),
+        processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+        has_own_jobs: std::env::var_os(JOBS).is_some(),
+        is_built,
+        ..MachineFacts::default()
+    };
+    if !uses_other_nodes(arguments) {
+        facts.namespaces = ask_for_namespaces(&read);
+    }
+    if !is_built {
+        facts.memory = free_memory(read);
+        facts.disk = run("df", &["-Pk", &facts.folder]).and_then(|text| free_disk(&text));
+        facts.written = run("du", &["-sk", &facts.folder])
+            .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+            .map_or(0, |kib| kib >> 10);
+    }
+    facts
+}
+
+/// True where the product runs on the nodes of a cluster, or not at all: then no pod runs here.
+fn uses_other_nodes(arguments: &[OsString]) -> bool {
+    let is_flag = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.starts_with("--outside") || ["--help", "-h", "--version", "-V"].contains(&&*word)
+    };
+    std::env::var_os("CODEBUTLER_OUTSIDE").is_some() || arguments.iter().any(is_flag)
+}
+
+fn start(program: &str, arguments: &[&str]) -> std::io::Result<Output> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output()
+}
+
+fn is_there(program: &str) -> bool {
+    start(program, &["--version"]).is_ok()
+}
+
+/// Output of a command that ended well.
+fn run(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = start(program, arguments).ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+    run(program, arguments)?.lines().next().map(|line| line.trim().to_owned())
+}
+
+/// Asks the kernel for the namespaces that a pod has.
+fn ask_for_namespaces(read: &impl Fn(&str) -> Option<String>) -> NamespaceAccess {
+    let wanted = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "true"];
+    let Ok(output) = start("unshare", &wanted) else { return NamespaceAccess::NotRefused };
+    let said = String::from_utf8_lossy(&output.stderr);
+    // An `unshare` that lacks one of the options knows nothing.
+    if output.status.success() || !REFUSALS.iter().any(|refusal| said.contains(refusal)) {
+        return NamespaceAccess::NotRefused;
+    }
+    NamespaceAccess::Refused(find_setting(read))
+}
+
+fn find_setting(read: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let is_off = |(name, bad, _): &&(&str, &str, &str)| {
+        let value = read(&format!("/proc/sys/{}", name.replace('.', "/")));
+        value.is_some_and(|value| value.trim() == *bad)
+    };
+    SETTINGS.iter().find(is_off).map(|(name, _, good)| format!("{name}={good}"))
+}
+
+/// MB in the fourth column of what `df -Pk` prints.
+fn free_disk(text: &str) -> Option<u64> {
+    let line = text.lines().nth(1)?;
+    // The first column is a name, and may have spaces: columns count from the one with a percentage.
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let percentage = columns.iter().position(|column| column.ends_with('%'))?;
+    let free: u64 = columns.get(percentage.checked_sub(1)?)?.parse().ok()?;
+    Some(free >> 10)
+}
+
+/// MB that this machine has, or that its container may still take, if that is less.
+fn free_memory(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let machine = read("/proc/meminfo").and_then(|text| field(&text, "MemAvailable:"));
+    let machine = machine.map(|kib| kib >> 10);
+    let figure = |name: &str| read(&format!("{CONTAINER}/{name}"))?.trim().parse::<u64>().ok();
+    let container = figure("memory.max").zip(figure("memory.current")).map(|(limit, used)| {
+        let stat = read(&format!("{CONTAINER}/memory.stat")).unwrap_or_default();
+        // Copies of files go when room is needed.
+        let spare = field(&stat, "inactive_file").unwrap_or_default();
+        limit.saturating_sub(used.saturating_sub(spare)) >> 20
+    });
+    machine.into_iter().chain(container).min()
+}
+
+/// The figure behind a name, in a list of them by line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().map(str::split_whitespace);
+    lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_room_is_read_from_what_df_prints() {
+        let head = "Filesystem 1024-blocks Used Available Capacity Mounted on\n";
+        let of = |line: &str| free_disk(&format!("{head}{line}\n"));
+        assert_eq!(of("/dev/vda 263174212 16777216 79691776 18% /"), Some(77_824));
+        assert_eq!(of("my disk 100 50 2048 50% /a place"), Some(2));
+        assert_eq!(of("overlay - - - - /"), None);
+        assert_eq!(free_disk(""), None);
+    }
+
+    #[test]
+    fn the_setting_that_forbids_namespaces_is_named() {
+        let of = |known: &'static str, value: &'static str| {
+            find_setting(&|path: &str| (path == known).then(|| value.to_owned()))
+        };
+        let restricted = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+        let allowed = Some("kernel.apparmor_restrict_unprivileged_userns=0".to_owned());
+        assert_eq!(of(restricted, "1\n"), allowed);
+        assert_eq!(of(restricted, "0\n"), None);
+        assert_eq!(
+            of("/proc/sys/user/max_user_namespaces", "0\n").as_deref(),
+            Some("user.max_user_namespaces=10000")
+        );
+    }
+
+    #[test]
+    fn a_container_counts_with_what_it_may_still_take() {
+        let of = |container: &[(&str, &str)]| {
+            free_memory(|path| {
+                if path == "/proc/meminfo" {
+                    return Some("MemTotal: 1 kB\nMemAvailable:    8192000 kB\n".to_owned());
+                }
+                let name = path.rsplit('/').next()?;
+                let found = container.iter().find(|(known, _)| *known == name)?;
+                Some(found.1.to_owned())
+            })
+        };
+        assert_eq!(of(&[]), Some(8000));
+        let small = [("memory.max", "1073741824\n"), ("memory.current", "943718400\n")];
+        assert_eq!(of(&small), Some(124));
+    }
+
+    #[test]
+    fn a_demo_whose_pods_run_elsewhere_needs_no_namespaces_here() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (line, elsewhere) in [
+            ("--outside 192.0.2.7 --images r.example/x/", true),
+            ("--outside=192.0.2.7", true),
+            ("--help", true),
+            ("--repo ./shop", false),
+        ] {
+            assert_eq!(uses_other_nodes(&words(line)), elsewhere, "{line}");
+        }
+    }
+}

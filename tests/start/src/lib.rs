@@ -1,0 +1,85 @@
+//! The program behind `cargo demo`. The demo's first build takes minutes: a machine on which it can't end well gets a
+//! sentence before it begins, from a program without dependencies that is compiled in a second. Then it becomes
+//! `cargo run` of the demo itself.
+//!
+//! What can't be known of a machine is no reason to refuse it, and `CODEBUTLER_PREFLIGHT=off` asks nothing.
+
+mod facts;
+mod verdict;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use facts::{JOBS, gather_facts};
+use verdict::{BuildPlan, judge_machine};
+
+/// Variable that switches the questions off.
+const SWITCH: &str = "CODEBUTLER_PREFLIGHT";
+/// Exit code of the demo, too, where it can't begin.
+const REFUSED: u8 = 2;
+
+/// Looks at the machine, and becomes the demo with these arguments; or says what is in the way.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    if std::env::var_os(SWITCH).is_some_and(|value| value == "off") {
+        return start_demo(&arguments, None);
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let facts = gather_facts(program.parent().unwrap_or(Path::new(".")), &arguments);
+    match judge_machine(&facts) {
+        Ok(BuildPlan { notices, jobs }) => {
+            for notice in &notices {
+                say(notice);
+            }
+            start_demo(&arguments, jobs)
+        }
+        Err(troubles) => {
+            for trouble in &troubles {
+                say(&format!("error: {trouble}"));
+            }
+            say(&format!("Nothing was built. With {SWITCH}=off it is tried all the same."));
+            ExitCode::from(REFUSED)
+        }
+    }
+}
+
+/// Standard output belongs to the demo, which may be asked for JSON.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn start_demo(arguments: &[OsString], jobs: Option<u64>) -> ExitCode {
+    // The same cargo again, also where it is none of the search path.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(&cargo);
+    command.arg("run");
+    // As `cargo demo --release` has built this program.
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    command.args(["--package", "codebutler-product", "--bin", "demo", "--"]).args(arguments);
+    command.envs(jobs.map(|jobs| (JOBS, jobs.to_string())));
+    become_command(command)
+}
+
+/// This process goes on as that command, so that Ctrl-C reaches the demo alone and the shell waits for its end.
+#[cfg(unix)]
+fn become_command(mut command: Command) -> ExitCode {
+    let error = std::os::unix::process::CommandExt::exec(&mut command);
+    say(&format!("error: cargo can't be run: {error}"));
+    ExitCode::from(REFUSED)
+}
+
+#[cfg(not(unix))]
+fn become_command(mut command: Command) -> ExitCode {
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("error: cargo can't be run: {error}"));
+            ExitCode::from(REFUSED)
+        }
+    }
+}
