@@ -316,6 +316,7 @@ async fn submodules_lfs_and_another_main_branch_survive_a_change() {
         (".gitattributes", "*.png filter=lfs diff=lfs merge=lfs -text\n"),
         ("logo.png", &*pointer),
         ("tools/release/Gemfile", "source \"https://rubygems.org\"\n"),
+        ("Containerfile", "FROM ruby:3.4\nRUN apt-get update && apt-get install -y jq\n"),
     ];
     let odd = repository(&dir.path().join("odd"), "trunk", &files);
     let from = library.to_str().unwrap();
@@ -334,7 +335,8 @@ async fn submodules_lfs_and_another_main_branch_survive_a_change() {
     for notice in [
         "submodules are not fetched, their folders stay empty: libs/one",
         "Git LFS",
-        "network: commands reach the registries of rubygems (tools/release/Gemfile)",
+        "network: commands reach the registries of rubygems (tools/release/Gemfile), debian \
+         (Containerfile), containers (Containerfile)",
     ] {
         assert!(said.contains(notice), "{notice}: {said}");
     }
