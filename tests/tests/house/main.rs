@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod events;
+mod examples;
 mod imports;
 mod pages;
 mod prose;

@@ -81,14 +81,15 @@ fn links_lead_somewhere() {
     assert!(wrong.is_empty(), "links that lead nowhere: {wrong:#?}");
 }
 
-/// Schemas of the three resources.
-fn schemas() -> Vec<Value> {
+/// The three resources by their kind, each with its schema.
+pub(crate) fn definitions() -> Vec<(String, Value)> {
     let folder = top().join("charts/codebutler-crds/files/crds");
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let read = |path: PathBuf| {
         let text = fs::read_to_string(path).unwrap();
         let crd: Value = serde_saphyr::from_str(&text).unwrap();
-        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        (kind, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone())
     };
     files.map(read).collect()
 }
@@ -112,7 +113,7 @@ fn has_field(schema: &Value, path: &[&str]) -> bool {
 
 #[test]
 fn fields_that_pages_name_exist() {
-    let schemas = schemas();
+    let schemas: Vec<Value> = definitions().into_iter().map(|(_, schema)| schema).collect();
     assert_eq!(schemas.len(), 3);
     let field = Regex::new(r"`\.?((?:spec|status)(?:\.(?:[A-Za-z]+|\*|<[a-z]+>))+)").unwrap();
     let mut wrong = BTreeSet::new();
@@ -131,7 +132,7 @@ fn fields_that_pages_name_exist() {
     assert!(wrong.is_empty(), "no such field: {wrong:#?}");
 }
 
-fn has_value(values: &Value, path: &[&str]) -> bool {
+pub(crate) fn has_value(values: &Value, path: &[&str]) -> bool {
     let Some((first, rest)) = path.split_first() else { return true };
     match values.get(first) {
         Some(found) => has_value(found, rest),
