@@ -100,6 +100,11 @@ impl PluginTerminal<'_> {
     }
 }
 
+/// The plugin's command line, for tests of what pages say about it.
+pub fn plugin_command() -> clap::Command {
+    PluginArgs::command()
+}
+
 /// Runs the plugin as `argv` says. It ends with 0 if all is well, with 1 if something is not ready, with 2 if it
 /// could not do what was asked.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {

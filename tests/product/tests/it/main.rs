@@ -49,6 +49,7 @@ mod model_trouble;
 mod models;
 mod money;
 mod monitoring;
+mod named_commands;
 mod night;
 mod node;
 mod openrouter_sdk;
