@@ -8,12 +8,14 @@ case $registry in
   '' | *://* | */) echo "say where the nodes pull images from, as HOST/PATH: cluster.sh registry.example.com/team" >&2; exit 2 ;;
 esac
 shift
-builder=
+builder=${IMAGE_BUILDER:-}
 if [ "${IMAGES:-}" != there ]; then
-  need_builder
+  need_builder buildah
   need_rust
-  # The same that .ci/images takes.
-  for tool in podman docker; do ! "$tool" info > /dev/null 2>&1 || builder=$tool; done
+  # The same that .ci/images takes: only that one has the images to push.
+  for tool in docker podman buildah; do
+    [ -n "$builder" ] || ! "$tool" info > /dev/null 2>&1 || builder=$tool
+  done
 fi
 builder=${builder:-docker}
 need kubectl "https://kubernetes.io/docs/tasks/tools/"

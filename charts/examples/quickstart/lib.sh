@@ -27,9 +27,9 @@ ready() {
   echo "Install that and run this again, or see the commands with --dry-run." >&2
   exit 1
 }
-need_builder() {
+need_builder() { # [OTHER TOOLS THAT WOULD DO]
   local tool asleep=
-  for tool in docker podman; do
+  for tool in ${IMAGE_BUILDER:-} docker podman "$@"; do
     command -v "$tool" > /dev/null || continue
     "$tool" info > /dev/null 2>&1 && return 0
     asleep+="$tool does not answer: start it (docker: systemctl start docker; podman: podman machine start)"$'\n'
@@ -72,7 +72,7 @@ finish() {
   printf '\n%s Next, give it a team:\n' "${dry:+With that }CodeButler runs."
   cat <<'END'
   1. Create the Slack app: api.slack.com/apps, From a manifest, charts/codebutler/files/slack-app.yaml.
-  2. Apply a team.yaml with its three Secrets and a Repo: charts/codebutler/README.md, section Configure.
+  2. Apply a team.yaml with its three Secrets and a Repo: charts/codebutler/GETTING-STARTED.md, section Configure.
   3. kubectl -n team wait repo/shop --for=condition=Ready --timeout=1m; write in the channel.
 END
 }

@@ -135,6 +135,25 @@ fn podman_builds_where_docker_sleeps() {
 }
 
 #[test]
+fn the_tool_that_builds_the_images_pushes_them() {
+    let both = [("docker", ""), ("podman", ""), ("buildah", "")];
+    for (tools, environment, builder) in [
+        (&both[..], &[][..], "docker"),
+        (&both[1..], &[], "podman"),
+        (&both[2..], &[], "buildah"),
+        (&both[..], &[("IMAGE_BUILDER", "podman")], "podman"),
+    ] {
+        let machine = Machine::with(&[&[LINUX, CARGO, RUST][..], tools].concat());
+        let output = machine.run(&[&script("cluster"), "--dry-run", "r.example/x"], environment);
+        let shown = said(&output.stdout);
+        let line = format!("+ {builder} push r.example/x/codebutler-operator:0.1.0");
+        assert!(shown.contains(&line), "{line}: {shown}");
+        let complaint = said(&output.stderr);
+        assert!(!complaint.contains("docker is missing"), "{builder}: {complaint}");
+    }
+}
+
+#[test]
 fn kubectl_asks_the_plugin_for_completions() {
     let machine = Machine::with(&[("kubectl-codebutler", "printf 'threads\\tLists\\n:4\\n'")]);
     // As kubectl calls it: by its name, from the PATH.
