@@ -13,4 +13,5 @@ case $registry in
   '' | *://* | */) echo "say where the charts are as HOST/PATH, without a scheme: gitops.sh $tool registry.example.com/team" >&2; exit 2 ;;
 esac
 sed -e "s|registry\.example\.com/platform|$registry|g" -e "s|: 0\.1\.0\b|: $version|g" "$tool/oci.yaml"
-echo "Next: commit this and the folder charts/examples/team, with your Repo and Secrets, where ${tool} looks." >&2
+echo "Next: commit this and the folder charts/examples/team, with your Repo and Secrets, where ${tool} looks.
+Roles' commands run in $registry/codebutler-workspace:$version: .ci/release publishes it where WORKSPACE_BASE names a Debian image. Otherwise set images.workspace." >&2
