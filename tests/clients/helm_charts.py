@@ -297,7 +297,10 @@ def notes_put_the_team_where_the_gateway_looks(chart):
     notes = chart.render({"namespaces": ["payments", "shop"]})["codebutler/templates/NOTES.txt"]
     assert "kubectl -n payments apply -f -" in notes and "-n team" not in notes, notes
     assert "create namespace" not in notes and "create rolebinding" not in notes, notes
+    named = chart.render({"images": {"registry": "r.example/x"}})["codebutler/templates/NOTES.txt"]
     anywhere = chart.render({})["codebutler/templates/NOTES.txt"]
+    empty = "images.registry is empty: nodes look for codebutler-operator:"
+    assert empty in anywhere and empty not in named, anywhere
     assert "kubectl create namespace team\n" in anywhere and "kubectl -n team create rolebinding" in anywhere, anywhere
 
 
