@@ -45,6 +45,8 @@ need_rust() {
   system=$(uname -s 2> /dev/null || echo "no system that says its name")
   [ "$system" = Linux ] ||
     missing+="this is $system, and the images' programs are built on Linux: use a Linux machine, or a cluster whose registry has the images (IMAGES=there charts/examples/quickstart/cluster.sh REGISTRY)"$'\n'
+  command -v cc > /dev/null ||
+    missing+="cc is missing: some dependencies are built with a C compiler; Debian has it, apt-get install gcc libc6-dev"$'\n'
   wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
   if ! command -v cargo > /dev/null || ! found=$(rustc --version 2>&1); then
     missing+="cargo is missing: it builds the images' programs; https://rustup.rs has one line for it"$'\n'

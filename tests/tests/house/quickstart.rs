@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Programs that every machine has.
-const USUAL: [&str; 16] = [
-    "bash", "cat", "chmod", "cp", "dirname", "git", "grep", "install", "ldd", "ls", "mkdir",
+const USUAL: [&str; 17] = [
+    "bash", "cat", "cc", "chmod", "cp", "dirname", "git", "grep", "install", "ldd", "ls", "mkdir",
     "mktemp", "rm", "sed", "sort", "strip",
 ];
 /// Programs that build images, with the answers that they should give.
@@ -114,6 +114,32 @@ fn a_machine_that_can_t_build_the_images_is_told_before_anything_changes() {
             assert!(!asked.iter().any(changes), "{name}: {asked:?}");
         }
     }
+}
+
+#[test]
+fn what_the_build_needs_besides_rust_is_asked_for_before_a_cluster_is_made() {
+    let tools = [("docker", ""), ("kind", ""), ("kubectl", ""), ("helm", "")];
+    let machine = Machine::with(&[&tools[..], &[LINUX, CARGO, RUST]].concat());
+    fs::remove_file(machine.dir.path().join("bin/cc")).unwrap();
+    let output = machine.run(&[&script("kind")], &[]);
+    let complaint = said(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(complaint.starts_with("cc is missing: "), "{complaint}");
+    assert!(!machine.asked().iter().any(|line| line.starts_with("kind")), "{complaint}");
+}
+
+#[test]
+fn images_are_not_built_for_minutes_where_a_part_is_missing() {
+    let nowhere = [("SSL_CERT_FILE", "/nonexistent/authorities.crt")];
+    let machine = Machine::with(&[("docker", ""), CARGO, RUST]);
+    let output = machine.run(&[".ci/images", "r.example/x/"], &nowhere);
+    let complaint = said(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("/nonexistent/authorities.crt: install"), "{complaint}");
+    fs::remove_file(machine.dir.path().join("bin/git")).unwrap();
+    let output = machine.run(&[".ci/images", "r.example/x/"], &[("SSL_CERT_FILE", "Cargo.lock")]);
+    assert!(said(&output.stderr).starts_with("git is missing"), "{}", said(&output.stderr));
+    assert!(!machine.asked().iter().any(|line| line.starts_with("cargo")), "{:?}", machine.asked());
 }
 
 #[test]
