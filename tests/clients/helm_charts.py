@@ -93,6 +93,24 @@ def trusted_authorities_are_mounted(chart):
     assert "trusted" not in chart.render({})["codebutler/templates/gateway.yaml"]
 
 
+def a_command_in_the_gateways_container_finds_the_histories(chart):
+    """`codebutler-operator history` has the container's variables, and not the gateway's arguments."""
+    def variables(values):
+        objects = documents(chart.render(values)["codebutler/templates/gateway.yaml"])
+        (deployment,) = [d for d in objects if d["kind"] == "Deployment"]
+        env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        return {one["name"]: one.get("value") for one in env}
+    url = {"history": {"url": "s3://bucket/folder"}}
+    outside = {"gateway": {"egressAllow": ["10.0.0.0/8", "fd00::/8"], "trustedCA": {"configMap": "company"}}}
+    found = variables({**url, **outside})
+    for name, value in [
+        ("HISTORY", "/var/lib/codebutler/history"), ("HISTORY_URL", "s3://bucket/folder"),
+        ("EGRESS_ALLOW", "10.0.0.0/8,fd00::/8"), ("TRUSTED_CA", "/etc/codebutler/trusted/ca.crt"),
+    ]:
+        assert found[f"CODEBUTLER_{name}"] == value, found
+    assert "CODEBUTLER_HISTORY_URL" not in variables(outside)
+
+
 def secrets_are_the_teams_unless_the_values_say_otherwise(chart):
     def found(values):
         objects = documents(chart.render(values)["codebutler/templates/gateway.yaml"])
@@ -366,6 +384,7 @@ def render_everything():
         assert part in monitor, part
     scraped_by_whom_the_values_name(chart)
     trusted_authorities_are_mounted(chart)
+    a_command_in_the_gateways_container_finds_the_histories(chart)
     secrets_are_the_teams_unless_the_values_say_otherwise(chart)
     pods_are_as_the_values_say(chart)
     images_come_before_they_are_needed(chart)
