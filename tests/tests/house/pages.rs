@@ -132,6 +132,36 @@ fn fields_that_pages_name_exist() {
     assert!(wrong.is_empty(), "no such field: {wrong:#?}");
 }
 
+/// Ends of names of files and hosts, which have the form of a path of fields.
+const NO_FIELDS: [&str; 6] = ["com", "json", "md", "org", "rs", "yaml"];
+
+#[test]
+fn fields_that_pages_name_in_short_exist() {
+    let specs: Vec<Value> =
+        definitions().into_iter().map(|(_, schema)| schema["properties"]["spec"].clone()).collect();
+    let values = fs::read_to_string(top().join("charts/codebutler/values.yaml")).unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    // Such as `limits.timeZone`: a page about Repos leaves `spec` out.
+    let short = Regex::new(r"`([a-z][A-Za-z]+(?:\.(?:[A-Za-z]+|\*|<[a-z]+>))+)[`:= ]").unwrap();
+    let mut wrong = BTreeSet::new();
+    let mut seen = 0;
+    for (name, text) in pages().into_iter().filter(|(name, _)| name.starts_with("charts/")) {
+        for found in short.captures_iter(&prose(&text)) {
+            let path: Vec<&str> = found[1].split('.').collect();
+            let begins = specs.iter().any(|spec| spec["properties"].get(path[0]).is_some());
+            if !begins || path.last().is_some_and(|end| NO_FIELDS.contains(end)) {
+                continue;
+            }
+            seen += 1;
+            if !specs.iter().any(|spec| has_field(spec, &path)) && !has_value(&values, &path) {
+                wrong.insert(format!("{name}: {}", &found[1]));
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+    assert!(wrong.is_empty(), "no such field: {wrong:#?}");
+}
+
 pub(crate) fn has_value(values: &Value, path: &[&str]) -> bool {
     let Some((first, rest)) = path.split_first() else { return true };
     match values.get(first) {
