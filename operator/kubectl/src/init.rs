@@ -29,6 +29,8 @@ const SLACK_APP: &str = include_str!("../../../charts/codebutler/files/slack-app
 const APP_FILE: &str = "slack-app.yaml";
 /// The files that it writes last.
 const FILES: [&str; 2] = ["team.json", "secrets.json"];
+/// Host of the API whose names of models the shipped roles have.
+const ROUTER: &str = "openrouter.ai";
 /// Field manager of applied objects.
 const MANAGER: &str = "kubectl-codebutler";
 
@@ -106,6 +108,23 @@ fn write_all(
          3. kubectl -n {namespace} wait repo/{repo} --for=condition=Ready --timeout=1m\n  \
          4. If that waits: kubectl codebutler doctor -n {namespace}",
         answers.channel
+    ))?;
+    tell_models(answers, terminal)
+}
+
+/// The shipped roles name models as `OpenRouter` does, and another API knows them by other names.
+fn tell_models(
+    answers: &TeamAnswers,
+    terminal: &mut PluginTerminal<'_>,
+) -> Result<(), PluginError> {
+    let host = answers.model_url.host_str().unwrap_or_default();
+    if host == ROUTER {
+        return Ok(());
+    }
+    terminal.say(&format!(
+        "\nThe shipped roles name models as OpenRouter does. Name those of {host} in the chart's value roles.overrides, such as \
+         {{coder: {{model: {{default: NAME, pool: []}}}}}} for each role, or in AgentRoles of the namespace {}.",
+        answers.namespace
     ))
 }
 
@@ -147,7 +166,8 @@ async fn apply_all(
     terminal.say(&format!(
         "Applied: namespace {namespace}, its Secrets, and Repo {}. See how it is: kubectl codebutler doctor -n {namespace}",
         answers.repo
-    ))
+    ))?;
+    tell_models(answers, terminal)
 }
 
 /// Makes it where it is not there. Who has rights in a namespace alone may not even be told: then the next steps show

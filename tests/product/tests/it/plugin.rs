@@ -185,6 +185,7 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     let hosts = &git["metadata"]["annotations"]["codebutler.dev/hosts"];
     assert_eq!(hosts, "github.com, api.github.com");
     assert!(asked.said.contains("App-Level Tokens"), "where tokens come from: {}", asked.said);
+    assert!(!asked.said.contains("roles.overrides"), "OpenRouter has them: {}", asked.said);
     let again = plugin(&team, &["init", "--dir", "made"], typed).await;
     assert_eq!(again.code, Some(2), "what is there is not written over: {}", again.said);
 
@@ -202,6 +203,7 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
         "{}",
         mended.said
     );
+    assert!(mended.said.contains("Name those of ollama in the chart's value roles.overrides"));
     let later = team.stack.dir.join("later");
     assert_eq!(read(&later.join("team.json"))["items"][2]["metadata"]["name"], "repo-2048");
     assert_eq!(read(&later.join("secrets.json"))["items"][2]["stringData"]["apiKey"], "none");
@@ -226,6 +228,7 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
     ];
     let applied = plugin_with(&team, &line, "", &TOKENS).await;
     assert_eq!(applied.code, Some(0), "{}", applied.complaint);
+    assert!(applied.said.contains("those of models.acme.dev in"), "{}", applied.said);
     let repo = Api::<Repo>::namespaced(client.clone(), &namespace).get("shop").await.unwrap();
     assert_eq!(repo.spec.egress.presets.len(), 1);
     assert_eq!(repo.spec.model.base_url, "https://models.acme.dev/v1");
