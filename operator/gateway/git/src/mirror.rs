@@ -3,11 +3,13 @@
 //!
 //! Every question is put to the remote first (one request), so the copy is never behind; only what
 //! changed is fetched, once for all who ask at the same time. While the remote is away, the last copy
-//! answers reads. A copy that is damaged is thrown away and made anew.
+//! answers reads. A copy that is damaged is thrown away and made anew. One whose commands were stopped, such as by
+//! their timeout on a busy machine, is kept: a whole clone there takes longer still.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -30,13 +32,16 @@ const FOLDER: usize = 12;
 const MAX_PACK: u64 = 8 << 30;
 /// Packs that may gather before they are put together.
 const MAX_PACKS: usize = 24;
+/// Updates in a row that may be stopped before the copy is made anew after all: the check of a large one may always
+/// outlast its timeout, and a clone needs no check.
+const MAX_STOPPED: u32 = 3;
 
 /// There is no copy to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The copy itself, made anew already.
+    /// A command on the copy failed. A copy that was damaged is made anew already.
     #[error("the gateway's copy of the repository can't be used: try again")]
     Command(#[from] CommandError),
     #[error("the gateway's folder for copies of repositories can't be used")]
@@ -156,6 +161,8 @@ pub struct RepoMirror {
     moved: AtomicBool,
     /// Reason why the last fetch was refused, though the remote's refs could be listed.
     refused: Mutex<Option<String>>,
+    /// Updates in a row that were stopped before their end.
+    stopped: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -179,6 +186,7 @@ impl RepoMirror {
             grown,
             moved,
             refused,
+            stopped: AtomicU32::default(),
         }
     }
 
@@ -236,7 +244,7 @@ impl RepoMirror {
         let asked = Instant::now();
         let theirs = host.refs().await?;
         let outcome = match self.update(host, &theirs, base).await {
-            Err(MirrorError::Command(error)) => {
+            Err(MirrorError::Command(error)) if self.is_lost_after(&error) => {
                 tracing::warn!(%error, "mirror_damaged");
                 self.discard()?;
                 self.update(host, &theirs, base).await
@@ -252,6 +260,7 @@ impl RepoMirror {
             self.suspect();
             return Err(error);
         }
+        self.stopped.store(0, Ordering::Relaxed);
         let refs = Arc::new(theirs);
         *last = Some(Last { refs: Arc::clone(&refs), asked: Some(asked) });
         Ok(RefSnapshot { refs, stale: None })
@@ -321,6 +330,19 @@ impl RepoMirror {
         Ok(())
     }
 
+    /// True if the copy has to be made anew after a failed update. Counts the updates that were stopped.
+    fn is_lost_after(&self, error: &CommandError) -> bool {
+        if !was_stopped(error) {
+            return true;
+        }
+        let stopped = self.stopped.fetch_add(1, Ordering::Relaxed) + 1;
+        if stopped < MAX_STOPPED {
+            return false;
+        }
+        self.stopped.store(0, Ordering::Relaxed);
+        true
+    }
+
     /// Creates the copy if it does not exist, and checks it if it is suspect.
     async fn prepare(&self, base: &str) -> Result<(), MirrorError> {
         let dir = self.git.dir();
@@ -328,6 +350,7 @@ impl RepoMirror {
             if !self.suspect.load(Ordering::Relaxed) {
                 return Ok(());
             }
+            remove_locks(dir);
             // Full check: all reachable objects exist, and each object's content matches its id.
             self.git.run(&["fsck", "--full", "--no-dangling", "--no-progress"], b"").await?;
         } else {
@@ -414,6 +437,35 @@ fn ref_moves(ours: &RemoteRefs, theirs: &RemoteRefs) -> String {
     moved.fold(String::new(), |all, (name, id)| all + "update " + name + " " + id + "\n")
 }
 
+/// True if a failure says nothing about the copy: the command could not be started, or was ended from outside.
+const fn was_stopped(error: &CommandError) -> bool {
+    match error {
+        CommandError::Run(_) | CommandError::TooLong(_) => true,
+        // After a signal, such as that of a limit on memory or time.
+        CommandError::Failed { code, .. } => *code < 0,
+        CommandError::TooMuch(_) => false,
+    }
+}
+
+/// Removes the locks that a killed command left on refs: every later one would be refused. Only one command at a time
+/// writes them.
+fn remove_locks(dir: &Path) {
+    for name in ["HEAD.lock", "packed-refs.lock"] {
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+    let mut folders = vec![dir.join("refs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if path.extension() == Some(OsStr::new("lock")) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
 /// Removes what was begun and not ended.
 fn remove_all(folder: &Path, prefix: &str) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -429,20 +481,4 @@ fn remove_all(folder: &Path, prefix: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refs(list: &[(&str, &str)]) -> RemoteRefs {
-        list.iter().map(|(name, id)| ((*name).to_owned(), (*id).to_owned())).collect()
-    }
-
-    #[test]
-    fn only_differences_are_written() {
-        let ours = refs(&[("refs/heads/a", "1"), ("refs/heads/b", "2"), ("refs/heads/c", "3")]);
-        let theirs = refs(&[("refs/heads/a/x", "1"), ("refs/heads/b", "4"), ("refs/heads/c", "3")]);
-        assert_eq!(ref_deletions(&ours, &theirs), "delete refs/heads/a\n");
-        assert_eq!(ref_moves(&ours, &theirs), "update refs/heads/a/x 1\nupdate refs/heads/b 4\n");
-        assert_eq!(known_refs(&ours, "b"), ["2", "1", "3"]);
-        assert_eq!(known_refs(&ours, "nothing"), ["1", "2", "3"]);
-    }
-}
+mod tests;

@@ -1,0 +1,45 @@
+use super::*;
+
+fn refs(list: &[(&str, &str)]) -> RemoteRefs {
+    list.iter().map(|(name, id)| ((*name).to_owned(), (*id).to_owned())).collect()
+}
+
+#[test]
+fn only_differences_are_written() {
+    let ours = refs(&[("refs/heads/a", "1"), ("refs/heads/b", "2"), ("refs/heads/c", "3")]);
+    let theirs = refs(&[("refs/heads/a/x", "1"), ("refs/heads/b", "4"), ("refs/heads/c", "3")]);
+    assert_eq!(ref_deletions(&ours, &theirs), "delete refs/heads/a\n");
+    assert_eq!(ref_moves(&ours, &theirs), "update refs/heads/a/x 1\nupdate refs/heads/b 4\n");
+    assert_eq!(known_refs(&ours, "b"), ["2", "1", "3"]);
+    assert_eq!(known_refs(&ours, "nothing"), ["1", "2", "3"]);
+}
+
+#[test]
+fn a_copy_whose_commands_are_stopped_is_kept_and_a_damaged_one_is_not() {
+    let mirror = RepoMirror::new(PathBuf::from("/nonexistent/copy.git"));
+    let failed =
+        |code| CommandError::Failed { command: "fsck".to_owned(), code, said: String::new() };
+    let late = || CommandError::TooLong("fsck".to_owned());
+    assert!(!mirror.is_lost_after(&late()), "a busy machine says nothing about the copy");
+    assert!(mirror.is_lost_after(&failed(128)));
+    assert!(!mirror.is_lost_after(&failed(-1)), "killed");
+    assert!(mirror.is_lost_after(&late()), "its check never ends in time: a clone needs none");
+    let refused = std::io::Error::from(std::io::ErrorKind::WouldBlock);
+    assert!(!mirror.is_lost_after(&refused.into()), "no process could be started");
+}
+
+#[tokio::test]
+async fn locks_of_a_killed_command_do_not_cost_the_copy() {
+    let shop = crate::testing::TestRepository::new();
+    let first = shop.commit(&[], &[("a", "1")]);
+    let dir = shop.git().dir().to_owned();
+    for lock in ["HEAD.lock", "packed-refs.lock", "refs/heads/main.lock"] {
+        std::fs::write(dir.join(lock), "").unwrap();
+    }
+    let mirror = RepoMirror::new(dir);
+    mirror.prepare("main").await.unwrap();
+    let update = format!("update refs/heads/main {first}\n");
+    mirror.git.run(&["update-ref", "--stdin"], update.as_bytes()).await.unwrap();
+    mirror.git.run(&["pack-refs", "--all"], b"").await.unwrap();
+    assert_eq!(mirror.list_refs().await.unwrap(), refs(&[("refs/heads/main", first.as_str())]));
+}
