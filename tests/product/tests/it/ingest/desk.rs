@@ -319,7 +319,12 @@ impl Desk {
 
     /// Sets a role's status as the controller and its pod's last report would.
     pub(super) async fn role(&self, root: &str, role: &str, fields: serde_json::Value) {
-        let patch = Patch::Merge(json!({"status": {"roles": {role: fields}}}));
+        self.patch_status(root, json!({"roles": {role: fields}})).await;
+    }
+
+    /// Sets fields of a Thread's status.
+    pub(super) async fn patch_status(&self, root: &str, fields: serde_json::Value) {
+        let patch = Patch::Merge(json!({"status": fields}));
         let name = Self::name(root);
         self.api().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
     }

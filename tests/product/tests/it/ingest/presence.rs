@@ -285,6 +285,27 @@ async fn slack_shows_what_a_conversation_is_about_and_that_it_waits_for_people()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn slack_hears_that_a_conversation_waits_from_the_next_process() {
+    let mut desk = Desk::start().await;
+    let root = desk.running().await;
+    desk.shown(&root, 1, "thinking", "thinking").await;
+    let (slack, place) = (desk.slack.clone(), desk.channel.clone());
+    let is = |status: &str| slack.session(&place, &root).is_some_and(|s| s.status == status);
+    desk.until("processing", || async { is("processing") }).await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("plan-1", "**Plan**: `src/a.rs:1`", AskedDecision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    desk.gateway.take().unwrap().stop().await;
+    // It died when it had recorded that the conversation waits, and Slack had not heard it.
+    desk.role(&root, "pm", json!({"state": "Waiting", "shown": null})).await;
+    desk.patch_status(&root, json!({"suspended": true})).await;
+    assert!(is("processing"));
+    desk.restart();
+    desk.until("suspended", || async { is("suspended") }).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_of_a_run_that_was_never_shown_is_waited_for_and_may_be_nobodys() {
     let desk = Desk::start().await;
     let root = desk.said("please plan").await;

@@ -14,8 +14,8 @@ mod shown;
 mod step;
 mod stream;
 mod tasks;
+mod waiting;
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +38,7 @@ use tokio_util::task::TaskTracker;
 use self::step::{ShownStep, next_step};
 use self::stream::{StreamRights, StreamStage};
 use self::tasks::TaskList;
+use self::waiting::WaitingLook;
 use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::inbound::deferral::LaterError;
@@ -180,8 +181,7 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     let tasks = TaskTracker::new();
     let began = Instant::now();
     let mut shown = inner.context.attended.candidates(shows_run);
-    let mut behind = inner.context.attended.candidates(session::is_behind);
-    let mut looked: HashMap<ThreadKey, Instant> = HashMap::new();
+    let mut waiting = WaitingLook::new(&inner);
     loop {
         let look = async {
             tokio::select! {
@@ -192,13 +192,7 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
         if stop.run_until_cancelled(look).await.is_none() {
             break;
         }
-        looked.retain(|_, at| at.elapsed() < AGAIN);
-        for thread in behind.list() {
-            if let Entry::Vacant(first) = looked.entry(ThreadKey::from(&*thread)) {
-                first.insert(Instant::now());
-                tasks.spawn(show_waiting(Arc::clone(&inner), thread, stop.clone()));
-            }
-        }
+        waiting.look(&tasks, &stop);
         for (thread, role, step) in due_steps(&inner, &shown.list(), began) {
             let key = (ThreadKey::from(&*thread), role);
             if !lock(&inner.progress.busy).insert(key.clone()) {
@@ -219,13 +213,6 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
     }
     tasks.close();
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
-}
-
-async fn show_waiting(inner: Arc<Inner>, thread: Arc<Thread>, stop: CancellationToken) {
-    let work = Box::pin(session::show_waiting(&inner, &thread));
-    if let Some(Err(error)) = stop.run_until_cancelled(work).await {
-        tracing::warn!(thread = ThreadKey::from(&*thread).name, %error, "session_status_failed");
-    }
 }
 
 /// Whether a message says what one of its roles does.

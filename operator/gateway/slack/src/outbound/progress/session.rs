@@ -2,6 +2,7 @@
 //! agents. What Slack refuses is not missed: the messages say the same.
 //!
 //! That a conversation waits for people goes on record before Slack hears it, so that whoever comes next takes it back.
+//! A process can die in between: the next one tells Slack once more.
 
 use std::sync::Arc;
 
@@ -78,7 +79,8 @@ pub(super) fn is_behind(thread: &Thread) -> bool {
     is_shown != waits(thread)
 }
 
-fn waits(thread: &Thread) -> bool {
+/// True if people have to answer and nobody works.
+pub(super) fn waits(thread: &Thread) -> bool {
     !is_at_work(thread) && ConversationSession::at_rest(thread) == ConversationSession::Suspended
 }
 
@@ -93,13 +95,16 @@ pub(super) async fn show_waiting(inner: &Arc<Inner>, thread: &Thread) -> Result<
         return Ok(());
     }
     let place = SessionPlace { inner, account, repo: &repo, thread, slack };
+    let is_known = thread.status.as_ref().is_some_and(|status| status.suspended);
     let record = |suspended| move |status: &mut ThreadStatus| status.suspended = suspended;
     if waits {
         inner.threads.update(&key, record(true)).await?;
     }
     // Who is at work is shown as such already.
     if !is_at_work(thread) {
-        let told = place.show(ConversationSession::at_rest(thread)).await;
+        let rests = ConversationSession::at_rest(thread);
+        let told =
+            if waits && is_known { place.show_again(rests).await } else { place.show(rests).await };
         if waits && told.is_err() {
             inner.threads.update(&key, record(false)).await?;
         }
@@ -129,9 +134,7 @@ impl SessionPlace<'_> {
         if !self.account.is_agent() {
             return Ok(());
         }
-        let plain = json!({
-            "channel_id": self.slack.channel, "thread_ts": self.slack.ts, "status": session.name(),
-        });
+        let plain = self.body(session);
         let key = ThreadKey::from(self.thread);
         let is_known = self.inner.progress.introduced.contains(&key);
         let mut body = plain.clone();
@@ -143,17 +146,21 @@ impl SessionPlace<'_> {
             Err(error) if error.code().is_some() && body != plain => self.tell(&plain).await,
             other => other,
         };
-        match told {
-            Ok(()) => {
-                self.inner.progress.introduced.first_time(key);
-                Ok(())
-            }
-            Err(error) if error.code().is_some() => {
-                tracing::info!(%error, "session_status_failed");
-                Ok(())
-            }
-            Err(error) => Err(error),
+        if told.is_ok() {
+            self.inner.progress.introduced.first_time(key);
         }
+        accept_refusal(told)
+    }
+
+    /// Tells Slack what it may have heard already, without what the session is about: for that a message is read.
+    async fn show_again(&self, session: ConversationSession) -> Result<(), CallError> {
+        accept_refusal(self.tell(&self.body(session)).await)
+    }
+
+    fn body(&self, session: ConversationSession) -> Value {
+        json!({
+            "channel_id": self.slack.channel, "thread_ts": self.slack.ts, "status": session.name(),
+        })
     }
 
     async fn tell(&self, body: &Value) -> Result<(), CallError> {
@@ -196,6 +203,17 @@ impl SessionPlace<'_> {
                 None
             }
         }
+    }
+}
+
+/// Takes what Slack refuses as done: it will not take it later either.
+fn accept_refusal(told: Result<(), CallError>) -> Result<(), CallError> {
+    match told {
+        Err(error) if error.code().is_some() => {
+            tracing::info!(%error, "session_status_failed");
+            Ok(())
+        }
+        told => told,
     }
 }
 
