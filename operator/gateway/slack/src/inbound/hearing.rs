@@ -55,11 +55,6 @@ impl Default for HearingBook {
 }
 
 impl HearingBook {
-    /// True while a recording of this Thread is being written down.
-    pub(crate) fn is_busy(&self, thread: &ThreadKey) -> bool {
-        self.busy.lock().contains_key(thread)
-    }
-
     /// The message that shows a transcript, and when this process has posted it.
     pub(crate) fn shown(&self, thread: &ThreadKey, file: &str) -> Option<(SlackTs, Instant)> {
         self.shown.lock().get(&(thread.clone(), file.to_owned())).cloned()

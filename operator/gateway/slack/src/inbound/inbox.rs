@@ -89,7 +89,7 @@ pub(crate) async fn await_inbox(
                     }
                     known = Some((revision, Instant::now()));
                 }
-                InboxReading::Unheard => {}
+                InboxReading::Unheard => known = Some((revision, Instant::now())),
                 // Its speaker may correct it before the role acts.
                 InboxReading::Shown(one) => shown = Some(one),
             }
@@ -111,7 +111,7 @@ struct ShownTranscript {
 /// Outcome of reading a role's inbox.
 enum InboxReading {
     Whole(VersionedInbox),
-    /// A recording is being written down: its message waits for the words.
+    /// A recording is being written down, and nothing before it is for the role.
     Unheard,
     Shown(ShownTranscript),
 }
@@ -120,7 +120,7 @@ fn is_stopped(status: &ThreadStatus, role: &str) -> bool {
     status.pending.iter().any(|pending| pending.role == role && pending.kind == "stop")
 }
 
-/// True while mail waits for the words of a recording or for their correction. Ends waits that are over.
+/// True while mail waits for the correction of a recording's words. Ends waits that are over.
 async fn is_held(
     inner: &Inner,
     key: &ThreadKey,
@@ -128,9 +128,6 @@ async fn is_held(
     shown: &mut Option<ShownTranscript>,
 ) -> bool {
     let now = Timestamp::now();
-    if inner.hearings.is_busy(key) {
-        return true;
-    }
     if recording::held_until(status, now).is_some() {
         shown.take_if(|shown| status.heard.iter().any(|one| one.ts == shown.ts));
         return true;
@@ -172,6 +169,12 @@ fn has_mail(status: &ThreadStatus, role: &str, after: Option<&SlackTs>) -> bool 
     mail || status.pending.iter().any(|pending| pending.role == role)
 }
 
+/// True if any of the messages is for the role and not done. Others would not wake it: it would take its mail for lost.
+fn has_request(status: &ThreadStatus, role: &str, messages: &[ThreadMessage]) -> bool {
+    let done = status.roles.get(role).and_then(|entry| entry.done.as_ref());
+    messages.iter().any(|message| message.addressed && done.is_none_or(|done| message.ts > *done))
+}
+
 async fn read_inbox(
     inner: &Arc<Inner>,
     caller: &ProvenCaller,
@@ -202,17 +205,22 @@ async fn read_inbox(
         users: &repo.spec.access.users,
     };
     let said = stored.iter().filter(|m| m.is_said());
-    let (mut messages, mut shown, mut is_unfinished) = (Vec::new(), None, false);
+    let (mut messages, mut shown, mut is_cut) = (Vec::new(), None, false);
     let mut left = files::reading_budget();
+    let is_stopped = is_stopped(status, role);
     for stored in said {
         let Some(mut message) = reader.message(stored) else { continue };
         let heard = reader.enrich(inner, caller, (stored, &mut message), &mut left).await;
-        shown = heard.shown.or(shown);
-        is_unfinished |= heard.is_unfinished;
-        messages.push(message);
+        // Later messages must not overtake the words of a recording.
+        is_cut |= heard.is_unfinished && !is_stopped;
+        if !is_cut {
+            shown = heard.shown.or(shown);
+            messages.push(message);
+        }
     }
-    if !is_stopped(status, role) {
-        if is_unfinished {
+    let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
+    if !is_stopped {
+        if is_cut && pending.is_empty() && !has_request(status, role, &messages) {
             return Ok(InboxReading::Unheard);
         }
         let shown = shown.map(|(ts, at)| ShownTranscript { ts, until: at + LAG });
@@ -220,7 +228,6 @@ async fn read_inbox(
             return Ok(InboxReading::Shown(shown));
         }
     }
-    let pending: Vec<_> = status.pending.iter().filter(|p| p.role == role).cloned().collect();
     inner.heard(caller, &messages, &pending).await;
     let version = Some(inbox_version(&messages, &pending));
     let inbox = RoleInbox { messages, pending, closed: false };
@@ -410,98 +417,4 @@ fn bot_author(stored: &StoredMessage) -> MessageAuthor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use codebutler_gateway_core::dispatch::RepoTeam;
-
-    fn ts(text: &str) -> SlackTs {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn what_was_taken_already_does_not_answer_at_once() {
-        let mut status = ThreadStatus::default();
-        assert!(!has_mail(&status, "pm", None));
-        status.roles.entry("pm".to_owned()).or_default().inbox = Some(ts("9.000000"));
-        assert!(has_mail(&status, "pm", None));
-        assert!(has_mail(&status, "pm", Some(&ts("8.000000"))));
-        assert!(!has_mail(&status, "pm", Some(&ts("9.000000"))));
-        status.roles.entry("pm".to_owned()).or_default().done = Some(ts("9.000000"));
-        assert!(!has_mail(&status, "pm", Some(&ts("8.000000"))));
-    }
-
-    #[test]
-    fn authors_are_known_by_ids_and_metadata_never_by_text() {
-        let account = SlackAccount::test("UBOT", "BBOT");
-        let status = ThreadStatus::default();
-        let roles = ["pm", "coder"].map(str::to_owned).to_vec();
-        let thread: Thread = serde_json::from_value(serde_json::json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-            "metadata": {"name": "shop-1-000000"},
-            "spec": {"repo": "shop", "prompt": "@codebutler.coder fix **it**", "requestedBy": "ci"},
-            "status": {"slack": {"channel": "C01", "ts": "1.000000"}},
-        }))
-        .unwrap();
-        let reader = InboxReader {
-            status: &status,
-            role: "coder",
-            thread: &thread,
-            channel: RepoChannel {
-                git: String::new(),
-                is_own: true,
-                deaf: false,
-                namespace: "team".to_owned(),
-                repo: "shop".to_owned(),
-                uid: "u".to_owned(),
-                id: "C01".to_owned(),
-                secret: "slack".to_owned(),
-                team: RepoTeam { roles, ..RepoTeam::default() },
-                bot_user: Some("UBOT".to_owned()),
-                bots: Vec::new(),
-            },
-            account: &account,
-            users: &[],
-        };
-        let read = |value: serde_json::Value| {
-            let message = reader.message(&serde_json::from_value(value).unwrap()).unwrap();
-            (message.author, message.addressed)
-        };
-        let metadata = |event: &str, thread: &str| {
-            serde_json::json!({"event_type": event, "event_payload": {
-                "role": "pm", "key": "k", "kind": "message", "thread": thread}})
-        };
-        let pm = MessageAuthor::Role { role: "pm".to_owned() };
-        let bot = |id: &str| MessageAuthor::Bot { id: id.to_owned() };
-        let text = "@codebutler.coder go";
-        for (bot, event, thread, expected) in [
-            ("BBOT", "codebutler", "shop-1-000000", (pm, true)),
-            ("BBOT", "codebutler", "shop-2-000000", (bot("BBOT"), false)),
-            ("BBOT", "other", "shop-1-000000", (bot("BBOT"), false)),
-            ("BEVIL", "codebutler", "shop-1-000000", (bot("BEVIL"), false)),
-        ] {
-            let value = serde_json::json!({"ts": "5.000000", "bot_id": bot, "text": text,
-                "metadata": metadata(event, thread)});
-            assert_eq!(read(value), expected, "{bot} {event} {thread}");
-        }
-        let mut notice = metadata("codebutler", "shop-1-000000");
-        notice["event_payload"]["role"] = "".into();
-        let notice = serde_json::json!({"ts": "5.000000", "bot_id": "BBOT", "metadata": notice});
-        assert_eq!(read(notice), (MessageAuthor::System, false));
-        let user = read(serde_json::json!({"ts": "5.000000", "user": "U1", "text": "hi",
-            "metadata": metadata("codebutler", "shop-1-000000")}));
-        assert_eq!(user, (MessageAuthor::User { id: "U1".to_owned() }, false));
-
-        let opening = |ts: &str| {
-            let mut metadata = metadata("codebutler", "shop-1-000000");
-            metadata["event_payload"]["kind"] = opening::KIND.into();
-            let value = serde_json::json!({"ts": ts, "bot_id": "BBOT", "text": "From ci: fix *it*",
-                "metadata": metadata});
-            reader.message(&serde_json::from_value(value).unwrap())
-        };
-        let prompt = opening("1.000000").unwrap();
-        assert_eq!((&*prompt.text, prompt.addressed), ("@codebutler.coder fix **it**", true));
-        assert!(matches!(prompt.author, MessageAuthor::Prompt { .. }));
-        // The parts that a long one is shown in.
-        assert_eq!(opening("2.000000"), None);
-    }
-}
+mod tests;

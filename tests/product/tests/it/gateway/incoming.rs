@@ -185,6 +185,34 @@ async fn a_slow_recording_is_paid_once_and_heard_however_long_it_takes() {
 }
 
 #[tokio::test]
+async fn what_was_said_before_a_recording_does_not_wait_for_it() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    world.models.hold();
+    let first = world.writes("@codebutler.coder look at the label first");
+    uploads(&world, &[("voice.m4a", WAVE)]);
+    let last = world.writes("@codebutler.coder and then at the rest");
+    for _ in 0..2 {
+        let mail = world.mail(&last).await.join("\n");
+        assert!(mail.contains("the label first"), "{mail}");
+        assert!(!mail.contains("[recording") && !mail.contains("the rest"), "{mail}");
+    }
+    // Nothing else is for the role before its words are known.
+    world.patch_thread(&json!({"status": {"roles": {"coder": {"done": first}}}})).await;
+    let (_, held) = world.get("coder", "/v1/inbox?wait=1").await;
+    assert!(held["messages"].as_array().is_none_or(Vec::is_empty), "{held}");
+    world.models.release();
+    eventually("its words are in the thread", || async {
+        let shown = world.slack.messages(&world.channel, Some(&world.root));
+        shown.iter().any(|message| message.shown.contains("fix the total"))
+    })
+    .await;
+    let mail = world.mail(&last).await.join("\n");
+    let (words, rest) = (mail.find("fix the total"), mail.find("and then at the rest"));
+    assert!(words.is_some() && words < rest, "{mail}");
+}
+
+#[tokio::test]
 async fn a_stop_does_not_wait_for_a_recording() {
     let own = json!({"audio": "scripted/ear"});
     let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
