@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::{SlackTs, ThreadStatus};
+use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_runtime::recent::RecentMap;
@@ -189,6 +190,27 @@ async fn send_link(
     Ok(())
 }
 
+/// Roles that wait in a Thread in which a person was asked to sign in to this server. None where nobody was asked.
+pub fn find_waiting(thread: &Thread, place: &ServerPlace) -> Option<Vec<String>> {
+    let is_own = thread.spec.repo == place.repo.name_any()
+        && thread.namespace() == place.repo.namespace()
+        && thread.spec.state == ThreadState::Active;
+    let status = thread.status.as_ref().filter(|_| is_own)?;
+    let known = status.mcp.as_ref()?.servers.get(&place.spec.name)?;
+    known.sign_in.as_ref()?;
+    let roles = status.roles.iter();
+    let waiting = roles.filter(|(_, role)| role.state == Some(RoleState::Waiting));
+    Some(waiting.map(|(name, _)| name.clone()).collect())
+}
+
+/// Records that nobody has to sign in to a server any more.
+pub fn end_question(status: &mut ThreadStatus, server: &str) {
+    let known = status.mcp.as_mut().and_then(|mcp| mcp.servers.get_mut(server));
+    if let Some(known) = known {
+        known.sign_in = None;
+    }
+}
+
 fn write_link(server: &str, link: &PersonalLink, missing: Option<&str>) -> String {
     let PersonalLink { address, host, .. } = link;
     let wish = match missing {
@@ -243,6 +265,8 @@ pub fn describe_need(checked: Result<Option<String>, SignInError>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn key(mail: &str) -> AskKey {
@@ -273,6 +297,44 @@ mod tests {
         let long_ago = Instant::now().checked_sub(AGAIN).unwrap();
         asks.keep(key("2.000001"), failed(long_ago));
         assert!(asks.begin(&key("2.000001")));
+    }
+
+    #[test]
+    fn a_sign_in_ends_the_question_in_all_threads_of_the_repo() {
+        let repo: codebutler_crds::Repo = serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
+            "metadata": {"name": "shop", "namespace": "team"},
+            "spec": {
+                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm", "coder"],
+                "mcpServers": [{"name": "docs", "url": "https://docs.example/mcp"}],
+            },
+        }))
+        .unwrap();
+        let repo = Arc::new(repo);
+        let place = ServerPlace::new(&repo, &repo.spec.mcp_servers[0], None);
+        let thread = |repo: &str, server: &str| -> Thread {
+            serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+                "metadata": {"name": "shop-1-000000", "namespace": "team"}, "spec": {"repo": repo},
+                "status": {
+                    "roles": {"pm": {"state": "Idle"}, "coder": {"state": "Waiting"}},
+                    "mcp": {"servers": {server: {"calls": 1, "signIn": "U1"}}},
+                },
+            }))
+            .unwrap()
+        };
+        let asked = thread("shop", "docs");
+        assert_eq!(find_waiting(&asked, &place), Some(vec!["coder".to_owned()]));
+        assert_eq!(find_waiting(&thread("shop", "other"), &place), None);
+        assert_eq!(find_waiting(&thread("till", "docs"), &place), None);
+        let mut ended = asked;
+        let status = ended.status.as_mut().unwrap();
+        end_question(status, "unknown");
+        end_question(status, "docs");
+        assert_eq!(status.mcp.as_ref().unwrap().servers["docs"].calls, 1);
+        assert_eq!(find_waiting(&ended, &place), None);
     }
 
     #[test]

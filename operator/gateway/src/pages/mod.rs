@@ -39,6 +39,7 @@ use axum::routing::{get, post};
 use axum::{Form, Router, middleware};
 use codebutler_gateway_core::history::millis_now;
 use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_git::mirror::RepoMirrors;
 use codebutler_history::ThreadPlace;
 use codebutler_mcp_servers::sign_in::{DONE, OPEN};
@@ -74,6 +75,8 @@ struct Pages {
     shelf: HistoryShelf,
     door: PageDoor,
     sight: ThreadSight,
+    /// Writes statuses of Threads.
+    threads: ThreadWriter,
     limits: VisitLimits,
     /// Copies of the Repos' repositories.
     mirrors: RepoMirrors,
@@ -102,8 +105,9 @@ pub fn serve_pages(
     let sight = ThreadSight { context: context.clone(), slack: gateway.slack.clone() };
     let limits = VisitLimits::default();
     let (mirrors, until) = (gateway.mirrors.clone(), stop.clone());
+    let threads = gateway.threads.clone();
     let asked = AskedQuestions::default();
-    let pages = Pages { shelf, door, sight, limits, mirrors, asked, stop: until };
+    let pages = Pages { shelf, door, sight, threads, limits, mirrors, asked, stop: until };
     pages.offer_previews();
     let app = build_router(pages);
     tokio::spawn(port::serve_port(listener, app, PortLimits::default(), stop));

@@ -5,6 +5,9 @@
 
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use codebutler_crds::ThreadStatus;
+use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_mcp_servers::ask::{end_question, find_waiting};
 use codebutler_mcp_servers::sign_in::{SignInVisit, VisitError, finish_sign_in, open_visit};
 use http::HeaderValue;
 use http::header::SET_COOKIE;
@@ -17,6 +20,8 @@ use super::{PageProblem, Pages};
 const AWAY: u64 = 900;
 /// Bytes of the longest ticket that is accepted.
 const TICKET: usize = 100;
+/// Other threads that hear of a sign-in.
+const OTHERS: usize = 16;
 
 /// Sends a person with a link to the page on which they sign in.
 pub(super) async fn begin_server_signin(
@@ -48,7 +53,7 @@ pub(super) async fn finish_server_signin(
         tracing::warn!(server = visit.server(), %error, "server_sign_in_failed");
         explain_visit(&visit, error)
     })?;
-    tell_thread(&pages, &visit).await;
+    tell_threads(&pages, &visit).await;
     let title = format!("You are signed in to {}", visit.server());
     let text = "The roles of this Repo can use it now. You can close this page.";
     let mut answer = Html(codebutler_pages::render_notice(&title, text, None)).into_response();
@@ -105,19 +110,55 @@ fn explain_visit(visit: &SignInVisit, error: VisitError) -> PageProblem {
     }
 }
 
-/// The thread hears of it, and the role that needs the server goes on.
-async fn tell_thread(pages: &Pages, visit: &SignInVisit) {
-    let text = format!(
-        "<@{}> has signed in to the server `{}`: its tools can be used.",
-        visit.user(),
-        visit.server()
-    );
-    let key = format!("mcp-in-{}", visit.name());
-    let people = [visit.user().to_owned()];
-    let told =
-        pages.sight.slack.remark_to(&visit.thread(), &key, (&text, &people), visit.role()).await;
-    if let Err(error) = told {
-        tracing::warn!(server = visit.server(), %error, notice = "sign_in", "notice_post_failed");
+/// The threads in which somebody was asked hear of it, and the roles that need the server go on: the sign-in serves
+/// the whole Repo. The person waits for their own thread alone.
+async fn tell_threads(pages: &Pages, visit: &SignInVisit) {
+    let (own, news) = (visit.thread(), SignInNews::of(visit));
+    news.tell(pages, &own, &[visit.role().to_owned()]).await;
+    let threads = pages.sight.context.threads.state();
+    let others = threads.iter().filter_map(|thread| {
+        let roles = find_waiting(thread, visit.place())?;
+        Some((ThreadKey::from(&**thread), roles))
+    });
+    let others: Vec<_> = others.filter(|(key, _)| *key != own).take(OTHERS).collect();
+    let pages = pages.clone();
+    tokio::spawn(async move {
+        for (key, roles) in others {
+            news.tell(&pages, &key, &roles).await;
+        }
+    });
+}
+
+/// A sign-in that succeeded, as threads are told of it.
+struct SignInNews {
+    server: String,
+    /// By which the line is posted once.
+    key: String,
+    text: String,
+    people: [String; 1],
+}
+
+impl SignInNews {
+    fn of(visit: &SignInVisit) -> Self {
+        let (server, user) = (visit.server().to_owned(), visit.user().to_owned());
+        let text =
+            format!("<@{user}> has signed in to the server `{server}`: its tools can be used.");
+        Self { server, key: format!("mcp-in-{}", visit.name()), text, people: [user] }
+    }
+
+    /// Nobody is asked in this thread any more, and these roles hear why.
+    async fn tell(&self, pages: &Pages, thread: &ThreadKey, roles: &[String]) {
+        let Self { server, key, text, people } = self;
+        let end = |status: &mut ThreadStatus| end_question(status, server);
+        if let Err(error) = pages.threads.update(thread, end).await {
+            tracing::warn!(%error, thread = thread.name, part = "sign_in", "thread_status_write_failed");
+        }
+        for role in roles {
+            let told = pages.sight.slack.remark_to(thread, key, (text, people), role).await;
+            if let Err(error) = told {
+                tracing::warn!(server, %error, notice = "sign_in", "notice_post_failed");
+            }
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Signing in to a remote server: from its 401 to a called tool, newer tokens, a grant that is taken back, and links
 //! and answers that reach the wrong hands.
 
-use codebutler_crds::Repo;
 use codebutler_crds::condition::MCP_SERVERS_READY;
 use codebutler_crds::mcp::{McpOauth, McpServerSpec};
+use codebutler_crds::{Repo, Thread};
 use codebutler_testbed::mcp::authority::SignInAuthority;
 use codebutler_testbed::mcp::{McpServer, ToolAnswer};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
@@ -185,6 +185,26 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
     for secret in secrets {
         assert!(!shown.contains(&secret), "a secret is shown: {secret}");
     }
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_signed_in_is_not_asked_any_more() {
+    let steps = vec![ScriptStep::say("I need the docs."), ScriptStep::say("Thank you.")];
+    let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
+    let Library { team, server, .. } = &library;
+    library.create_tokens().await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    team.message(&root, "I need the docs.").await;
+    let asked = |thread: &Thread| {
+        let mcp = thread.status.as_ref().and_then(|status| status.mcp.as_ref());
+        mcp.and_then(|mcp| mcp.servers.get("docs")?.sign_in.clone())
+    };
+    team.thread_when(&root, "who is asked", |thread| asked(thread).is_some()).await;
+    library.sign_in(&root, 0).await;
+    team.message(&root, "Thank you.").await;
+    // No call was needed for it.
+    assert_eq!((server.calls().len(), asked(&team.thread(&root).await)), (0, None));
     library.team.stop().await;
 }
 
