@@ -125,8 +125,8 @@ type SharedFailure = Arc<LinkError>;
 
 struct PoolState {
     open: HashMap<SessionKey, Arc<OpenSession>>,
-    /// Sessions whose pods have old Secrets: their calls end before those are replaced.
-    retiring: Vec<Arc<OpenSession>>,
+    /// Sessions whose pods have old Secrets, and since when: their calls end before those are replaced.
+    retiring: Vec<(Arc<OpenSession>, Instant)>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
     /// Time at which servers were first asked for a list, until one of them has given it.
@@ -307,7 +307,7 @@ impl SessionPool {
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
         self.make_room(place)?;
         let parts = &self.0;
-        self.await_retired(&place.key).await;
+        self.await_retired(&place.key).await?;
         let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
         let setup = self.setup(place, &callers);

@@ -11,13 +11,18 @@ use codebutler_runtime::recent::RecentMap;
 use tokio::time::sleep;
 
 use super::{OpenSession, SessionPool};
+use crate::link::LinkError;
 use crate::place::{ServerPlace, SessionKey};
 use crate::words::WordGuard;
 
 /// Values of one server that are masked.
 const MASKED: usize = 32;
-/// The wait for calls that still work with old Secrets: longer than any call.
+/// Time for which calls may go on with old Secrets: longer than any call.
 const DRAIN: Duration = Duration::from_mins(11);
+/// The wait of a new call for them. Its caller has a limit, and is told in time that nothing was run.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// Reason for the wait of such a call, for the model.
+const OLD_CALLS: &str = "its Secrets have changed, and calls with the earlier ones end first";
 /// Interval between checks if the calls have ended.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -72,25 +77,37 @@ impl SessionPool {
         if state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open)) {
             state.open.remove(&open.key);
             self.0.metrics.mcp_sessions(state.open.len());
-            state.retiring.push(Arc::clone(open));
+            state.retiring.push((Arc::clone(open), Instant::now()));
         }
     }
 
     pub(super) fn forget_retired(&self, open: &Arc<OpenSession>) {
-        self.0.state.lock().retiring.retain(|known| !Arc::ptr_eq(known, open));
+        self.0.state.lock().retiring.retain(|(known, _)| !Arc::ptr_eq(known, open));
     }
 
     /// Waits for the end of calls in the pod that is to be replaced.
-    pub(super) async fn await_retired(&self, key: &SessionKey) {
-        let works = |open: &Arc<OpenSession>| {
+    ///
+    /// # Errors
+    /// When they take longer than a new call can wait.
+    pub(super) async fn await_retired(&self, key: &SessionKey) -> Result<(), LinkError> {
+        let works = |(open, since): &(Arc<OpenSession>, Instant)| {
             let runs = open.running.load(Ordering::SeqCst) > 0 && !open.session.is_closed();
-            open.key == *key && runs
+            open.key == *key && runs && since.elapsed() < DRAIN
         };
-        let begun = Instant::now();
-        while begun.elapsed() < DRAIN && self.0.state.lock().retiring.iter().any(works) {
-            sleep(LOOK).await;
-        }
+        await_end(|| self.0.state.lock().retiring.iter().any(works), PATIENCE).await
     }
+}
+
+/// Waits until old calls have ended, but only for `patience`.
+async fn await_end(is_busy: impl Fn() -> bool, patience: Duration) -> Result<(), LinkError> {
+    let begun = Instant::now();
+    while is_busy() {
+        if begun.elapsed() >= patience {
+            return Err(LinkError::Starting(OLD_CALLS.to_owned()));
+        }
+        sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 /// Adds values to be masked in a server's words; beyond the limit the oldest are dropped.
@@ -110,6 +127,19 @@ pub(super) fn add_secrets(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_waits_too_long_for_old_ones_is_told_that_nothing_was_run() {
+        let refused = await_end(|| true, Duration::ZERO).await;
+        assert!(matches!(refused, Err(LinkError::Starting(_))), "{refused:?}");
+        let looks = std::cell::Cell::new(0);
+        let ends = || {
+            looks.set(looks.get() + 1);
+            looks.get() < 2
+        };
+        assert!(await_end(ends, PATIENCE).await.is_ok());
+        assert_eq!(looks.get(), 2);
+    }
 
     #[test]
     fn what_a_server_was_sent_stays_masked_after_it_was_replaced() {
