@@ -164,7 +164,7 @@ async fn search_by_model(
         |why: &str| ApiError::new(ErrorCode::Upstream, format!("the web search failed: {why}"));
     match answered.await {
         Ok(Ok(ModelReply::Whole { answer, .. })) => {
-            search::read_sources(&answer).ok_or_else(|| failed("its answer can't be read"))
+            search::read_sources(dialect, &answer).ok_or_else(|| failed("its answer can't be read"))
         }
         Ok(Ok(ModelReply::Stream(_))) => Err(failed("it was answered in pieces")),
         Ok(Err(error)) => {

@@ -21,6 +21,7 @@ const CUT: &str =
 const UNSEARCHED: &str = "the model answered without a search, so nothing of its answer is shown: nothing stands behind it. \
     Search with other words; if that happens again, a person has to name another model in spec.web.searchModel";
 const UNNAMED: &str = "the web was searched, and no source was named: try other words";
+const UNKNOWN: &str = "no source was named, so nothing of the answer is shown: nothing stands behind it. Try other words";
 
 /// True for models that search the web by themselves at their API.
 pub(crate) fn can_search(dialect: ApiDialect, id: &str) -> bool {
@@ -55,7 +56,7 @@ pub(crate) fn search_request(dialect: ApiDialect, model: &str, query: &str) -> V
 }
 
 /// The sources that an answer names, and what is missing. Nothing if it is no answer.
-pub(crate) fn read_sources(answer: &[u8]) -> Option<WebResults> {
+pub(crate) fn read_sources(dialect: ApiDialect, answer: &[u8]) -> Option<WebResults> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let choice = answer.pointer("/choices/0")?;
     let message = choice.get("message")?;
@@ -77,16 +78,21 @@ pub(crate) fn read_sources(answer: &[u8]) -> Option<WebResults> {
     let note = match (is_cut, results.is_empty()) {
         (true, _) => Some(CUT),
         (false, false) => None,
-        (false, true) if count_searches(&answer["usage"]) > 0 => Some(UNNAMED),
-        (false, true) => Some(UNSEARCHED),
+        (false, true) => Some(match count_searches(dialect, &answer["usage"]) {
+            None => UNKNOWN,
+            Some(0) => UNSEARCHED,
+            Some(_) => UNNAMED,
+        }),
     };
     Some(WebResults { results, note: note.map(ToOwned::to_owned) })
 }
 
-/// Searches that the provider counts.
-fn count_searches(usage: &Value) -> u64 {
+/// Searches that the provider counts; None where it may have searched without a count, as OpenAI does.
+fn count_searches(dialect: ApiDialect, usage: &Value) -> Option<u64> {
     let told = ["server_tool_use_details", "server_tool_use"].map(|name| &usage[name]);
-    told.iter().filter_map(|one| one["web_search_requests"].as_u64()).max().unwrap_or(0)
+    let counted = told.iter().filter_map(|one| one["web_search_requests"].as_u64()).max();
+    // OpenRouter leaves out the count of a tool that was not used.
+    counted.or((dialect == ApiDialect::OpenRouter).then_some(0))
 }
 
 /// An address without what tells its owner where a reader comes from.
@@ -169,6 +175,8 @@ fn short(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
+    const ROUTER: ApiDialect = ApiDialect::OpenRouter;
+
     #[test]
     fn sources_are_read_once_each_in_both_forms() {
         let answer = json!({"choices": [{"message": {
@@ -182,7 +190,7 @@ mod tests {
                 {"type": "url_citation", "url_citation": {"url": "javascript:alert(1)"}},
             ],
         }}]});
-        let found = read_sources(answer.to_string().as_bytes()).unwrap().results;
+        let found = read_sources(ROUTER, answer.to_string().as_bytes()).unwrap().results;
         let told: Vec<_> =
             found.iter().map(|hit| (&*hit.title, &*hit.url, &*hit.snippet)).collect();
         assert_eq!(
@@ -192,15 +200,16 @@ mod tests {
                 ("B", "https://b.example/", "Kubernetes 1.36 is out."),
             ]
         );
-        assert!(read_sources(b"[]").is_none());
+        assert!(read_sources(ROUTER, b"[]").is_none());
     }
 
     #[test]
     fn an_answer_without_a_search_is_told_from_one_that_found_nothing() {
-        let read = |answer: Value| {
-            let found = read_sources(answer.to_string().as_bytes()).unwrap();
+        let read_as = |dialect, answer: Value| {
+            let found = read_sources(dialect, answer.to_string().as_bytes()).unwrap();
             (found.results.len(), found.note.unwrap_or_default())
         };
+        let read = |answer: Value| read_as(ROUTER, answer);
         let says = |usage: Value, reason: &str, annotations: Value| {
             let message = json!({"content": "Kubernetes 1.36 is out.", "annotations": annotations});
             json!({"choices": [{"message": message, "finish_reason": reason}], "usage": usage})
@@ -212,7 +221,11 @@ mod tests {
         let asked = json!({"server_tool_use_details": {"web_search_requests": 1}});
         assert_eq!(read(says(asked.clone(), "stop", json!([]))), (0, UNNAMED.to_owned()));
         assert_eq!(read(says(asked.clone(), "stop", one.clone())), (1, String::new()));
-        assert_eq!(read(says(asked, "length", one)), (1, CUT.to_owned()));
+        assert_eq!(read(says(asked.clone(), "length", one)), (1, CUT.to_owned()));
+        // OpenAI's search models always search, and count nothing.
+        let openai = |usage| read_as(ApiDialect::OpenAi, says(usage, "stop", json!([])));
+        assert_eq!(openai(json!({"total_tokens": 7})), (0, UNKNOWN.to_owned()));
+        assert_eq!(openai(asked), (0, UNNAMED.to_owned()));
     }
 
     #[test]
@@ -234,7 +247,8 @@ mod tests {
         let annotations = ["k8s.example", "b.example", "c.example"].map(cite);
         let answer =
             json!({"choices": [{"message": {"content": text, "annotations": annotations}}]});
-        let found = read_sources(answer.to_string().as_bytes()).unwrap().results;
+        let found =
+            read_sources(ApiDialect::OpenAi, answer.to_string().as_bytes()).unwrap().results;
         let told: Vec<_> = found.iter().map(|hit| (&*hit.url, &*hit.snippet)).collect();
         assert_eq!(
             told,
