@@ -124,6 +124,9 @@ pub struct BegunRecording {
     pub file: String,
     /// Time at which transcription began.
     pub since: Time,
+    /// Its words are known, and could not be shown in the thread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub heard: bool,
 }
 
 /// A message with buttons of a role's own making.

@@ -41,6 +41,9 @@ const OTHERS: Duration = Duration::from_mins(3);
 const LATER: Duration = Duration::from_secs(2);
 /// Pauses between attempts to show what is paid for.
 const PAUSES: [u64; 4] = [1, 3, 8, 20];
+/// For a role that finds a recording whose words another process had, and could not show.
+const GONE: &str = "its words were known before, but could not be shown in the thread and are not kept. If you have \
+    not read them, ask for them in writing";
 
 /// Recordings that are written down now, and the messages that show the latest ones.
 pub(crate) struct HearingBook {
@@ -97,6 +100,8 @@ enum HearingEnd {
     /// Another process wrote it down: its words are in the thread.
     Elsewhere,
     Unheard(Unheard),
+    /// Roles had its words from a process that has ended, and the thread does not have them.
+    Gone,
     /// Nothing is known yet: to be tried again.
     Later,
 }
@@ -191,7 +196,11 @@ impl RecordingWork {
                     inner.hearings.shown.lock().insert(place, (ts, Instant::now()));
                 }
                 inner.contents.add(repo, &heard_key(file), &text);
-                // Nobody finds it again where it is not shown.
+                if !is_shown {
+                    // Roles have its words until this process ends: the next one must not take it for unheard.
+                    let mark = |status: &mut ThreadStatus| mark_heard(status, &file.id);
+                    self.record(inner, mark).await;
+                }
                 is_shown
             }
             HearingEnd::Elsewhere => {
@@ -208,6 +217,11 @@ impl RecordingWork {
                 // A recording that may have been paid for is known by its record until the thread says it.
                 is_told || !unheard.is_final
             }
+            HearingEnd::Gone => {
+                inner.contents.add(repo, &failed_key(file), &GONE.into());
+                // The record alone knows that it was paid for.
+                false
+            }
             HearingEnd::Later => {
                 tokio::time::sleep(LATER).await;
                 false
@@ -219,9 +233,14 @@ impl RecordingWork {
         let is_known = thread.and_then(|thread| thread.status.as_ref().map(is_known));
         if is_over && (is_recorded || is_known == Some(true)) {
             let forget = |status: &mut ThreadStatus| status.hearing.retain(|b| b.file != file.id);
-            if let Err(error) = inner.threads.update(&claim.thread, forget).await {
-                tracing::warn!(%error, thread = claim.thread.name, part = "recording", "thread_status_write_failed");
-            }
+            self.record(inner, forget).await;
+        }
+    }
+
+    async fn record(&self, inner: &Inner, change: impl Fn(&mut ThreadStatus) + Send + Sync) {
+        let thread = ThreadKey::from(&self.thread);
+        if let Err(error) = inner.threads.update(&thread, change).await {
+            tracing::warn!(%error, thread = thread.name, part = "recording", "thread_status_write_failed");
         }
     }
 
@@ -264,7 +283,7 @@ impl RecordingWork {
         }
         let sound = self.fetch_sound(inner).await?;
         match self.put_on_record(inner).await? {
-            None => {
+            RecordStanding::New => {
                 *is_recorded = true;
                 // Another gateway may have shown it since, and have taken its own record away.
                 inner.sent.forget(&ThreadKey::from(thread));
@@ -275,8 +294,9 @@ impl RecordingWork {
                     return Ok(HearingEnd::Elsewhere);
                 }
             }
-            Some(age) if age < OTHERS => return Err(HearingEnd::Later),
-            Some(_) => return Err(lost(false).into()),
+            RecordStanding::Heard => return Err(HearingEnd::Gone),
+            RecordStanding::Begun(age) if age < OTHERS => return Err(HearingEnd::Later),
+            RecordStanding::Begun(_) => return Err(lost(false).into()),
         }
         let text = (self.desk.scribe)(self.caller.clone(), sound).await.map_err(|error| Unheard {
             is_final: error.is_billed,
@@ -288,12 +308,12 @@ impl RecordingWork {
         Ok(HearingEnd::Words { text, shown })
     }
 
-    /// Records in the Thread that it has begun; returns the age of an earlier record, if there is one.
-    async fn put_on_record(&self, inner: &Inner) -> Result<Option<Duration>, HearingEnd> {
+    /// Records in the Thread that it has begun; returns what an earlier record says, if there is one.
+    async fn put_on_record(&self, inner: &Inner) -> Result<RecordStanding, HearingEnd> {
         let now = Timestamp::now();
         let record = |status: &mut ThreadStatus| Ok(begin_record(status, &self.file.id, now));
         let recorded = inner.threads.try_update(&ThreadKey::from(&self.thread), record).await;
-        recorded.map(|(_, age)| age).map_err(|error| {
+        recorded.map(|(_, standing)| standing).map_err(|error| {
             tracing::warn!(%error, part = "recording", "thread_status_write_failed");
             HearingEnd::Later
         })
@@ -378,14 +398,35 @@ impl RecordingWork {
     }
 }
 
-fn begin_record(status: &mut ThreadStatus, file: &str, now: Timestamp) -> Option<Duration> {
+/// State of a recording by its record in the Thread.
+#[derive(Debug, PartialEq, Eq)]
+enum RecordStanding {
+    /// Nothing was: it is on record now.
+    New,
+    /// Somebody began to write it down so long ago.
+    Begun(Duration),
+    /// It was written down, and roles could read it; only its words could not be shown.
+    Heard,
+}
+
+fn mark_heard(status: &mut ThreadStatus, file: &str) {
+    for begun in status.hearing.iter_mut().filter(|begun| begun.file == file) {
+        begun.heard = true;
+    }
+}
+
+fn begin_record(status: &mut ThreadStatus, file: &str, now: Timestamp) -> RecordStanding {
     if let Some(begun) = status.hearing.iter().find(|begun| begun.file == file) {
-        return Some(Duration::try_from(now.duration_since(begun.since.0)).unwrap_or_default());
+        if begun.heard {
+            return RecordStanding::Heard;
+        }
+        let age = Duration::try_from(now.duration_since(begun.since.0));
+        return RecordStanding::Begun(age.unwrap_or_default());
     }
     let old = (status.hearing.len() + 1).saturating_sub(MOST);
     status.hearing.drain(..old);
-    status.hearing.push(BegunRecording { file: file.to_owned(), since: Time(now) });
-    None
+    status.hearing.push(BegunRecording { file: file.to_owned(), since: Time(now), heard: false });
+    RecordStanding::New
 }
 
 #[cfg(test)]
@@ -396,12 +437,18 @@ mod tests {
     fn a_recording_is_begun_once_and_old_records_go() {
         let mut status = ThreadStatus::default();
         let at = |second: i64| Timestamp::from_second(second).unwrap();
-        assert_eq!(begin_record(&mut status, "F0", at(100)), None);
-        assert_eq!(begin_record(&mut status, "F0", at(130)), Some(Duration::from_secs(30)));
+        let begun = |seconds| RecordStanding::Begun(Duration::from_secs(seconds));
+        assert_eq!(begin_record(&mut status, "F0", at(100)), RecordStanding::New);
+        assert_eq!(begin_record(&mut status, "F0", at(130)), begun(30));
         for file in 1..=MOST {
-            assert_eq!(begin_record(&mut status, &format!("F{file}"), at(140)), None);
+            let standing = begin_record(&mut status, &format!("F{file}"), at(140));
+            assert_eq!(standing, RecordStanding::New);
         }
         assert_eq!(status.hearing.len(), MOST);
-        assert_eq!(begin_record(&mut status, "F1", at(150)), Some(Duration::from_secs(10)));
+        assert_eq!(begin_record(&mut status, "F1", at(150)), begun(10));
+        // Its words were given to roles, and Slack did not take them.
+        mark_heard(&mut status, "F1");
+        assert_eq!(begin_record(&mut status, "F1", at(900)), RecordStanding::Heard);
+        assert_eq!(begin_record(&mut status, "F2", at(150)), begun(10));
     }
 }

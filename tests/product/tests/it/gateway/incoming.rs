@@ -213,6 +213,27 @@ async fn what_was_said_before_a_recording_does_not_wait_for_it() {
 }
 
 #[tokio::test]
+async fn a_recording_whose_words_were_used_is_not_asked_for_again() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    let place = (&world.channel, Some(&*world.root));
+    let ana = world.slack.ensure_user("ana");
+    let file = ("voice.m4a", WAVE);
+    let (ts, id) = world.slack.upload_as(&ana, place.0, place.1, "listen", file).unwrap();
+    // A gateway that has ended gave its words to a role, and Slack did not take them.
+    let begun = json!({"file": id, "since": "2026-01-01T00:00:00Z", "heard": true});
+    world.patch_thread(&json!({"status": {"hearing": [begun]}})).await;
+    for _ in 0..2 {
+        let mail = world.mail(&ts).await.join("\n");
+        assert!(mail.contains("its words were known before"), "{mail}");
+    }
+    let said = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(!said.iter().any(|one| one.shown.contains("I could not listen to")), "{said:?}");
+    assert_eq!(world.models.requests().len(), 0, "paid once");
+    assert_eq!(world.thread().await.status.unwrap().hearing.len(), 1);
+}
+
+#[tokio::test]
 async fn a_stop_does_not_wait_for_a_recording() {
     let own = json!({"audio": "scripted/ear"});
     let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
