@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::blocks::BlockCheck;
+use super::cells::cells_length;
 
 const LEVELS: &[&str] = &["default", "info", "warning", "error", "success"];
 const WIDTHS: &[&str] = &["narrow", "standard", "wide", "full"];
 const STATUSES: &[&str] = &["pending", "in_progress", "complete", "error"];
 const CELLS: &[&str] = &["rich_text", "raw_text", "raw_number"];
+const HEAD_CELLS: &[&str] = &["raw_text", "raw_number"];
+/// Characters in the cells of a message's `table`, and of its `data_table`.
+const TABLE_TEXT: usize = 10_000;
+const DATA_TABLE_TEXT: usize = 20_000;
 const ALIGNS: &[&str] = &["left", "center", "right"];
 /// Block types that a container may hold.
 const INSIDE: &[&str] = &[
@@ -54,7 +59,8 @@ impl BlockCheck {
                 }
             }
             "table" => {
-                self.rows(block, (100, 20), at);
+                self.rows(block, 100, at);
+                self.cells_together(block, TABLE_TEXT, at);
                 let columns = block["column_settings"].as_array();
                 self.items(columns, 20, &format!("{at}/column_settings"));
                 for column in columns.into_iter().flatten() {
@@ -62,7 +68,9 @@ impl BlockCheck {
                 }
             }
             "data_table" => {
-                self.rows(block, (usize::MAX, usize::MAX), at);
+                self.rows(block, 201, at);
+                self.data_rows(block, at);
+                self.cells_together(block, DATA_TABLE_TEXT, at);
                 self.required(&block["caption"], 3000, at, "caption");
                 let size = &block["page_size"];
                 if !size.is_null() && !size.as_u64().is_some_and(|n| (1..=100).contains(&n)) {
@@ -172,7 +180,7 @@ impl BlockCheck {
         }
     }
 
-    fn rows(&mut self, block: &Value, (most, wide): (usize, usize), at: &str) {
+    fn rows(&mut self, block: &Value, most: usize, at: &str) {
         let rows = self.need_array(block, "rows", most, at);
         for (n, row) in rows.into_iter().flatten().enumerate() {
             let at = format!("{at}/rows/{n}");
@@ -180,14 +188,70 @@ impl BlockCheck {
                 self.problem("must be an array", &at);
                 continue;
             };
-            self.items(Some(cells), wide, &at);
+            self.items(Some(cells), 20, &at);
             for (m, cell) in cells.iter().enumerate() {
-                let at = format!("{at}/{m}/type");
-                if cell["type"].is_null() {
-                    self.problem("missing required field: type", &at);
-                }
-                self.one_of(&cell["type"], CELLS, &at);
+                self.cell(cell, &format!("{at}/{m}"));
             }
+        }
+    }
+
+    /// Checks one cell. None may be empty: Slack's own are a space then.
+    fn cell(&mut self, cell: &Value, at: &str) {
+        self.one_of(&cell["type"], CELLS, &format!("{at}/type"));
+        match cell["type"].as_str() {
+            None => self.problem("missing required field: type", &format!("{at}/type")),
+            Some("raw_text") => self.required(&cell["text"], usize::MAX, at, "text"),
+            Some("raw_number") if !cell["value"].is_number() => {
+                self.problem("missing required field: value", at);
+            }
+            Some("rich_text") => {
+                let lines = self.need_array(cell, "elements", usize::MAX, at);
+                for (n, line) in lines.into_iter().flatten().enumerate() {
+                    let at = format!("{at}/elements/{n}");
+                    let pieces = self.need_array(line, "elements", usize::MAX, &at);
+                    for (m, piece) in pieces.into_iter().flatten().enumerate() {
+                        self.piece(piece, &format!("{at}/elements/{m}"));
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Checks one piece of a line of rich text.
+    fn piece(&mut self, piece: &Value, at: &str) {
+        match piece["type"].as_str() {
+            Some("text") => self.required(&piece["text"], usize::MAX, at, "text"),
+            Some("link") => self.required(&piece["url"], 3000, at, "url"),
+            Some("emoji") => self.required(&piece["name"], 255, at, "name"),
+            Some("user") => self.required(&piece["user_id"], 255, at, "user_id"),
+            Some(_) => {}
+            None => self.problem("missing required field: type", at),
+        }
+    }
+
+    /// Checks what is particular to a `data_table`: rows of one length below a head of plain cells.
+    fn data_rows(&mut self, block: &Value, at: &str) {
+        let rows: Vec<&Vec<Value>> =
+            block["rows"].as_array().into_iter().flatten().filter_map(Value::as_array).collect();
+        if rows.len() < 2 {
+            self.problem("no less than 2 items allowed", &format!("{at}/rows"));
+        }
+        let wide = rows.first().map_or(0, |row| row.len());
+        if rows.iter().any(|row| row.len() != wide) {
+            self.problem("must have cells of one number", &format!("{at}/rows"));
+        }
+        for cell in rows.first().into_iter().copied().flatten() {
+            self.one_of(&cell["type"], HEAD_CELLS, &format!("{at}/rows/0"));
+        }
+    }
+
+    fn cells_together(&mut self, block: &Value, most: usize, at: &str) {
+        self.tables += 1;
+        let length = cells_length(block);
+        if length > most {
+            let told = format!("must be less than {} characters in all cells", most + 1);
+            self.problem(told, &format!("{at}/rows"));
         }
     }
 
@@ -232,7 +296,7 @@ mod tests {
             json!({"type": "container", "title": plain("A"), "child_blocks": [{"type": "divider"}]}),
             json!({"type": "context_actions", "elements": [feedback]}),
             json!({"type": "table", "rows": [[cell]]}),
-            json!({"type": "data_table", "rows": [[cell]], "caption": "Costs", "page_size": 10}),
+            json!({"type": "data_table", "rows": [[cell], [cell]], "caption": "Costs", "page_size": 10}),
             json!({"type": "file", "source": "remote", "external_id": "a"}),
             json!({"type": "input", "label": plain("A"), "element": {"type": "plain_text_input"}}),
             json!({"type": "plan", "title": "A", "tasks": [task]}),
@@ -258,5 +322,45 @@ mod tests {
             "invalid_blocks"
         );
         assert_eq!(code(json!({"type": "table", "rows": vec![[&cell]; 101]})), "invalid_blocks");
+    }
+
+    #[test]
+    fn a_message_has_one_table_of_full_cells_and_ten_thousand_characters() {
+        let raw = |text: &str| json!({"type": "raw_text", "text": text});
+        let table = |rows: Value| json!({"type": "table", "rows": rows});
+        let rich = |piece: Value| {
+            json!({"type": "rich_text",
+                "elements": [{"type": "rich_text_section", "elements": [piece]}]})
+        };
+        let both = json!([table(json!([[raw("a")]])), table(json!([[raw("b")]]))]);
+        assert_eq!(accept_blocks(&both).unwrap_err().code, "invalid_attachments");
+        for cell in [
+            raw(""),
+            json!({"type": "raw_number", "text": "1"}),
+            json!({"type": "rich_text", "elements": []}),
+            rich(json!({"type": "text", "text": ""})),
+            rich(json!({"type": "link", "text": "a"})),
+        ] {
+            assert_eq!(code(table(json!([[cell]]))), "invalid_blocks", "{cell}");
+        }
+        for cell in [
+            raw(" "),
+            json!({"type": "raw_number", "value": 1}),
+            rich(json!({"type": "link", "url": "https://a.b", "text": "a"})),
+        ] {
+            assert_eq!(code(table(json!([[cell]]))), "ok", "{cell}");
+        }
+        let half = raw(&"x".repeat(5000));
+        assert_eq!(code(table(json!([[half, half]]))), "ok");
+        assert_eq!(code(table(json!([[half, half, raw("x")]]))), "invalid_blocks");
+        assert_eq!(code(table(json!([vec![raw("a"); 21]]))), "invalid_blocks");
+        // Many cells are no reason to refuse it.
+        assert_eq!(code(table(json!(vec![vec![raw("a"); 20]; 100]))), "ok");
+        let data = |rows: Value| json!({"type": "data_table", "caption": "A", "rows": rows});
+        assert_eq!(code(data(json!([[raw("a")]]))), "invalid_blocks");
+        assert_eq!(code(data(json!([[raw("a")], [raw("b"), raw("c")]]))), "invalid_blocks");
+        let head = rich(json!({"type": "text", "text": "a"}));
+        assert_eq!(code(data(json!([[head], [raw("b")]]))), "invalid_blocks");
+        assert_eq!(code(data(json!([[raw("a")], [head]]))), "ok");
     }
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::cells::cells_length;
 use super::failure::MethodFailure;
 use super::text;
 
 /// Most blocks in one message.
 pub(super) const MAX_BLOCKS: usize = 50;
-/// Characters of all blocks together, as JSON. Not documented; measured by several libraries' users.
+/// Characters of all blocks together, as JSON, of which a table counts with the text of its cells. Not documented;
+/// measured by several libraries' users.
 pub(super) const MAX_TOTAL: usize = 13_200;
 /// Characters of Markdown in all `markdown` blocks together, and in `markdown_text`.
 pub(super) const MAX_MARKDOWN: usize = 12_000;
@@ -51,7 +53,11 @@ pub(super) fn accept_blocks(blocks: &Value) -> Result<Vec<Value>, MethodFailure>
         failure.extra.insert("errors".to_owned(), json!(check.problems));
         return Err(failure);
     }
-    let total = serde_json::to_string(blocks).map_or(0, |text| text.chars().count());
+    if check.tables > 1 {
+        let told = "only_one_table_allowed [json-pointer:/blocks]".to_owned();
+        return Err(MethodFailure::explained("invalid_attachments", &[told]));
+    }
+    let total: usize = blocks.iter().map(block_size).sum();
     if total > MAX_TOTAL || check.markdown > MAX_MARKDOWN {
         return Err(MethodFailure::new("msg_blocks_too_long"));
     }
@@ -61,6 +67,15 @@ pub(super) fn accept_blocks(blocks: &Value) -> Result<Vec<Value>, MethodFailure>
         link_texts(block);
     }
     Ok(blocks)
+}
+
+fn block_size(block: &Value) -> usize {
+    let mut block = block.clone();
+    let cells = cells_length(&block);
+    if let Some(fields) = block.as_object_mut() {
+        fields.remove("rows");
+    }
+    cells + 1 + block.to_string().chars().count()
 }
 
 /// Finds links in texts that don't say that they are to be taken literally.
@@ -142,6 +157,7 @@ pub(super) fn show_blocks(blocks: &[Value]) -> String {
                 texts.extend(tasks.filter_map(show_task));
             }
             Some("task_card") => texts.extend(show_task(block)),
+            Some("table" | "data_table") => texts.push(show_rows(&block["rows"])),
             _ => {
                 texts.extend(block["text"]["text"].as_str().map(str::to_owned));
                 let items = [&block["fields"], &block["elements"]];
@@ -155,6 +171,28 @@ pub(super) fn show_blocks(blocks: &[Value]) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// One line for each row, with its cells side by side.
+fn show_rows(rows: &Value) -> String {
+    let cell = |cell: &Value| {
+        let mut texts = Vec::new();
+        match cell["type"].as_str() {
+            Some("rich_text") => rich_texts(cell, &mut texts),
+            _ => texts.extend(cell["text"].as_str().map(escape_cell)),
+        }
+        texts.concat()
+    };
+    let row = |row: &Value| {
+        let cells = row.as_array().into_iter().flatten();
+        cells.map(cell).collect::<Vec<_>>().join(" | ")
+    };
+    rows.as_array().into_iter().flatten().map(row).collect::<Vec<_>>().join("\n")
+}
+
+/// Nothing in a cell is markup.
+fn escape_cell(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// A task, with a mark for how it stands.
@@ -172,7 +210,10 @@ fn rich_texts(value: &Value, found: &mut Vec<String>) {
         match element["type"].as_str() {
             Some("text") => found.extend(element["text"].as_str().map(str::to_owned)),
             Some("user") => found.push(format!("<@{}>", element["user_id"].as_str().unwrap_or(""))),
-            Some("link") => found.extend(element["url"].as_str().map(str::to_owned)),
+            Some("link") => {
+                let shown = element["text"].as_str().or(element["url"].as_str());
+                found.extend(shown.map(str::to_owned));
+            }
             _ => rich_texts(element, found),
         }
     }
@@ -183,6 +224,7 @@ fn rich_texts(value: &Value, found: &mut Vec<String>) {
 pub(super) struct BlockCheck {
     problems: Vec<String>,
     markdown: usize,
+    pub(super) tables: usize,
 }
 
 impl BlockCheck {

@@ -142,9 +142,27 @@ function textObject(object, names) {
   return [el('p', {}, text)];
 }
 
+function styled(text, style) {
+  const tags = [['code', 'code'], ['bold', 'strong'], ['italic', 'em'], ['strike', 's']];
+  return tags.filter(([name]) => style[name]).reduce((inner, [, tag]) => el(tag, {}, inner), text);
+}
+
+function table(value, names) {
+  const cell = (tag, one, at) => {
+    const align = value.column_settings?.[at]?.align;
+    const node = el(tag, {}, ...(one.type === 'rich_text' ? richText(one, names) : [one.text ?? String(one.value ?? '')]));
+    if (align) node.style.textAlign = align;
+    return node;
+  };
+  const row = (tag) => (cells) => el('tr', {}, ...cells.map((one, at) => cell(tag, one, at)));
+  const [head, ...rows] = value.rows;
+  return el('div', { className: 'table' },
+    el('table', {}, el('thead', {}, row('th')(head)), el('tbody', {}, ...rows.map(row('td')))));
+}
+
 function richText(value, names) {
   return (value.elements ?? []).flatMap((element) => {
-    if (element.type === 'text') return [element.text ?? ''];
+    if (element.type === 'text') return [styled(element.text ?? '', element.style ?? {})];
     if (element.type === 'user') return [token(`@${element.user_id}`, names)];
     if (element.type === 'link') return [token(`${element.url}|${element.text ?? element.url}`, names)];
     if (element.type === 'emoji') return [emoji(element.name) ?? `:${element.name}:`];
@@ -165,6 +183,9 @@ function block(value, names) {
       return mrkdwn(fromMarkdown(value.text), names);
     case 'rich_text':
       return richText(value, names);
+    case 'table':
+    case 'data_table':
+      return [table(value, names)];
     case 'divider':
       return [el('hr')];
     case 'image':
