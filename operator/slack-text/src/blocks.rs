@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::rich::{RichView, items, rich_text};
-use crate::{DEPTH, filled};
+use crate::{DEPTH, escape_text, filled};
 
 /// Interactive parts, such as buttons and menus: their labels are no words of the message.
 const SILENT: [&str; 9] = [
@@ -47,7 +47,9 @@ fn block_text(block: &Value, depth: usize) -> String {
     let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match block["type"].as_str() {
         Some("rich_text") => rich_text(block, RichView::Shown),
-        Some("plain_text" | "mrkdwn" | "markdown" | "raw_text") => text_of(&block["text"]),
+        Some("plain_text" | "mrkdwn" | "markdown") => text_of(&block["text"]),
+        // No markup, whatever it looks like.
+        Some("raw_text") => escape_text(&text_of(&block["text"])),
         Some("raw_number") => match &block["value"] {
             Value::Null => text_of(&block["text"]),
             Value::String(text) => text.clone(),
@@ -163,7 +165,7 @@ mod tests {
             {"type": "context", "elements": [plain("by Prometheus"),
                 {"type": "image", "image_url": "https://x/y.png", "alt_text": "logo"}]},
             {"type": "table", "rows": [
-                [{"type": "raw_text", "text": "pod"}, {"type": "raw_text", "text": "restarts"}],
+                [{"type": "raw_text", "text": "pod <!here>"}, {"type": "raw_text", "text": "restarts"}],
                 [{"type": "rich_text", "elements": [line(json!([text("web-1")]))]},
                     {"type": "raw_number", "value": 7}],
             ]},
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(
             shown_text(&blocks),
             "Disk full\n*sev1*\nhost: a\nat: 95 %\nby Prometheus\n[image: logo]\n\
-             pod | restarts\nweb-1 | 7\nNamed\nfound"
+             pod &lt;!here&gt; | restarts\nweb-1 | 7\nNamed\nfound"
         );
         let mut deep = plain("end");
         for _ in 0..200 {
