@@ -14,6 +14,7 @@ mod rights;
 mod setup;
 mod several;
 mod sharing;
+mod tables;
 mod trouble;
 
 use std::time::Duration;

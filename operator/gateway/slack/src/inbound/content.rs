@@ -9,10 +9,10 @@ use codebutler_gateway_core::github::text::{diff_text, one_line};
 use codebutler_gateway_core::masks;
 use codebutler_slack_text::{AttachedKind, AttachedText, shown_text};
 
-use crate::Inner;
 use crate::inbound::event::StoredMessage;
 use crate::inbound::quoting::find_fence;
 use crate::outbound::mrkdwn;
+use crate::{Inner, own_metadata};
 
 /// Limits in characters: of one attachment, and of what an app shows of a link.
 const LONGEST: usize = 8000;
@@ -27,13 +27,23 @@ pub(crate) fn message_words(message: &StoredMessage) -> String {
         let blocks = message.blocks.as_ref().filter(|_| text.trim().is_empty());
         return blocks.map_or_else(|| text.to_owned(), shown_text);
     }
-    let blocks = message.blocks.as_ref().map(shown_text).unwrap_or_default();
+    let blocks = shown_blocks(message);
     let mut words = join_words(text, &blocks);
     let own = message.attached().into_iter().filter(|one| one.kind == AttachedKind::Own);
     for attached in own.filter(|one| !one.text.is_empty()) {
         words = join_words(&words, &cut(&attached.text, LONGEST));
     }
     words
+}
+
+/// The words in a message's blocks. A table of ours is left out: the text has it already, in another form.
+fn shown_blocks(message: &StoredMessage) -> String {
+    let Some(blocks) = &message.blocks else { return String::new() };
+    if own_metadata(message.metadata.as_ref()).is_none() {
+        return shown_text(blocks);
+    }
+    let all = blocks.as_array().into_iter().flatten();
+    shown_text(&all.filter(|block| block["type"] != "table").cloned().collect())
 }
 
 /// The author's words and all that is attached, where nothing of it is to be obeyed anyway.
@@ -158,6 +168,24 @@ mod tests {
         assert_eq!(message_words(&said), "look");
         assert_eq!(all_words(&said), "look\nnode-1");
         assert!(is_in_parts(&alert) && !is_in_parts(&said));
+    }
+
+    #[test]
+    fn a_table_of_ours_is_read_once() {
+        let cell = |text: &str| json!({"type": "raw_text", "text": text});
+        let mut said = json!({"ts": "1.000000", "bot_id": "B1",
+        "text": "Costs:\n• a.rs — cost: 1",
+        "blocks": [
+            {"type": "section", "text": {"type": "mrkdwn", "text": "Costs:"}},
+            {"type": "table", "rows": [[cell("file"), cell("cost")], [cell("a.rs"), cell("1")]]},
+            {"type": "context", "elements": [{"type": "mrkdwn", "text": "A note"}]},
+        ]});
+        let other = message(said.clone());
+        assert!(message_words(&other).contains("file | cost"), "{}", message_words(&other));
+        said["metadata"] = json!({"event_type": "codebutler", "event_payload": {"key": "k"}});
+        let words = message_words(&message(said));
+        assert!(words.starts_with("Costs:\n• a.rs — cost: 1\n"), "{words}");
+        assert!(words.contains("A note") && !words.contains('|'), "{words}");
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Inner {
             digest: None,
             parts: split_text(&format!(":-1: About the answer of {role}: {words}"), LIMIT),
             note: None,
+            tables: Vec::new(),
             handing: FileHanding::default(),
         };
         let _turn = self.posting.lock(key).await;

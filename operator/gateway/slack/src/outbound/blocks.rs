@@ -1,6 +1,7 @@
 //! Block Kit of messages that ask for a decision. Pure.
 
 use codebutler_crds::thread::OfferKind;
+use codebutler_slack_text::shown_text;
 use serde_json::{Value, json};
 
 use crate::outbound::split_text::split_text;
@@ -28,11 +29,20 @@ pub(crate) fn question_blocks(
     buttons: &[QuestionButton],
     key: &str,
 ) -> Value {
-    let mut blocks = text_sections(text);
+    add_buttons(text_sections(text), block_id, buttons, key)
+}
+
+/// Puts buttons under what is shown, if there are any.
+pub(crate) fn add_buttons(
+    mut shown: Vec<Value>,
+    block_id: &str,
+    buttons: &[QuestionButton],
+    key: &str,
+) -> Value {
     if !buttons.is_empty() {
-        blocks.push(action_block(block_id, buttons, key));
+        shown.push(action_block(block_id, buttons, key));
     }
-    Value::Array(blocks)
+    Value::Array(shown)
 }
 
 /// Blocks under the text of an offer, with at most `most` characters of each item.
@@ -116,6 +126,20 @@ pub(crate) fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
     let mut kept: Vec<Value> = blocks.iter().filter(|b| !is_actions(b)).cloned().collect();
     kept.push(json!({"type": "context", "elements": [{"type": "mrkdwn", "text": told}]}));
     Some(Value::Array(kept))
+}
+
+/// The same blocks with text in the place of tables, for a workspace that refuses them; `None` if there are none.
+pub(crate) fn without_tables(blocks: &Value) -> Option<Value> {
+    let is_table = |block: &&Value| block["type"] == "table";
+    let blocks = blocks.as_array()?;
+    blocks.iter().find(is_table)?;
+    let plain = |block: &Value| {
+        if !is_table(&block) {
+            return vec![block.clone()];
+        }
+        text_sections(&shown_text(&Value::Array(vec![block.clone()])))
+    };
+    Some(Value::Array(blocks.iter().flat_map(plain).collect()))
 }
 
 /// Puts a line in place of one block with buttons; `None` if it is not there.
@@ -245,6 +269,18 @@ mod tests {
         let asking =
             add_note(question_blocks("Done", "merge", &merge::BUTTONS, "k"), "Done", "checked");
         assert_eq!(types(&asking), ["section", "context", "actions"]);
+    }
+
+    #[test]
+    fn a_table_that_is_refused_becomes_text_above_its_buttons() {
+        let cell = |text: &str| json!({"type": "raw_text", "text": text});
+        let table =
+            json!({"type": "table", "rows": [[cell("a"), cell("b")], [cell("<1"), cell("2")]]});
+        let asking = add_buttons(vec![table], "merge", &merge::BUTTONS, "k");
+        let plain = without_tables(&asking).unwrap();
+        assert_eq!(plain[0]["text"]["text"], "a | b\n&lt;1 | 2");
+        assert_eq!(plain[1], asking[1]);
+        assert_eq!(without_tables(&plain), None);
     }
 
     #[test]

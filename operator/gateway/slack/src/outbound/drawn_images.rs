@@ -129,6 +129,7 @@ async fn post_drawn(
             post::LIMIT,
         ),
         note: None,
+        tables: Vec::new(),
         handing: FileHanding::default(),
     };
     match post::post_once(inner, &outgoing).await {

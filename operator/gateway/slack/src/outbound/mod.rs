@@ -1,6 +1,7 @@
 //! Output to Slack: a role's messages, CodeButler's own lines, pictures and files.
 //!
-//! Pure: [`blocks`], [`dates`], [`literal`], [`markdown`], [`mentions`], [`mrkdwn`], [`split_text`].
+//! Pure: [`blocks`], [`dates`], [`literal`], [`markdown`], [`mentions`], [`message_parts`], [`mrkdwn`],
+//! [`split_text`].
 
 pub(crate) mod announce;
 pub(crate) mod blocks;
@@ -12,6 +13,7 @@ pub(crate) mod literal;
 pub(crate) mod markdown;
 pub(crate) mod meaning;
 pub(crate) mod mentions;
+pub(crate) mod message_parts;
 pub(crate) mod mrkdwn;
 pub(crate) mod notices;
 pub(crate) mod opening;

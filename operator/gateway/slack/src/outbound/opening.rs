@@ -251,6 +251,7 @@ impl Opening<'_> {
             digest: None,
             parts,
             note: None,
+            tables: Vec::new(),
             handing: FileHanding::default(),
         };
         {

@@ -9,6 +9,7 @@ use codebutler_crds::{Repo, SlackTs, Thread};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::{self, explain_unwritten};
+use codebutler_slack_text::shown_text;
 use serde_json::Value;
 
 use crate::api::account::{AccessError, SlackAccount};
@@ -191,6 +192,7 @@ impl Inner {
             digest: None,
             parts: vec![text.clone()],
             note: None,
+            tables: Vec::new(),
             handing: FileHanding::default(),
         };
         let _turn = self.posting.lock(&ThreadKey::from(thread)).await;
@@ -246,6 +248,11 @@ fn read_question(message: &StoredMessage) -> ShownQuestion {
             texts.clear();
             continue;
         }
+        if block["type"] == "table" {
+            let rows = shown_text(&Value::Array(vec![block.clone()]));
+            texts.push(mrkdwn::to_text(&rows));
+            continue;
+        }
         let own = block["text"]["text"].as_str();
         let inner = elements.into_iter().flatten().filter_map(|one| one["text"].as_str());
         texts.extend(own.into_iter().chain(inner).map(mrkdwn::to_text));
@@ -283,6 +290,9 @@ mod tests {
         let blocks = json!([
             {"type": "section", "text": {"type": "mrkdwn", "text": "*Plan*"}},
             {"type": "section", "text": {"type": "mrkdwn", "text": "1. Fix"}},
+            {"type": "table", "rows": [[{"type": "raw_text", "text": "a<b>.rs"},
+                {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [
+                    {"type": "text", "text": "3", "style": {"bold": true}}]}]}]]},
             {"type": "actions", "elements": [
                 {"type": "button", "action_id": "plan:approve", "style": "primary",
                     "text": {"type": "plain_text", "text": "Approve"}},
@@ -300,6 +310,7 @@ mod tests {
         };
         let [first, last] = &shown.parts[..] else { panic!("{shown:?}") };
         assert!(first.0.contains("Plan") && first.0.contains("1. Fix"), "{shown:?}");
+        assert!(first.0.ends_with("\na<b>.rs | 3"), "{shown:?}");
         assert_eq!(first.1, [button]);
         assert_eq!((last.0.as_str(), last.1.len()), ("until noon", 0));
     }

@@ -47,6 +47,7 @@ pub(crate) const EMPTY: &str = "the text is empty: say something";
 pub(crate) const PROGRESS: &str = "progress";
 /// `kind` of a line of CodeButler itself.
 pub(crate) const NOTICE: &str = "notice";
+const POST: &str = "chat.postMessage";
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 4;
 
@@ -100,6 +101,7 @@ pub(crate) async fn post_notice(
         digest: None,
         parts: split_text(&mentions::restore_mentions(&rendered, people), LIMIT),
         note: None,
+        tables: Vec::new(),
         handing: FileHanding::default(),
     };
     let key = &ThreadKey::from(thread);
@@ -254,22 +256,27 @@ async fn send_part(
     index: usize,
     id: MessageIdentity,
 ) -> Result<SentPart, CallError> {
-    let body = outgoing.body(index, account.customizes());
-    let rated = outgoing.rated(index, &body).filter(|_| !inner.refused_blocks.has(account));
-    let (mut with_buttons, mut is_plain) = (rated.is_some(), false);
+    let rates = !inner.refused_blocks.has(account);
+    let mut forms = outgoing.forms(index, account.customizes(), rates).into_iter();
+    let Some(first) = forms.next() else { return Err(CallError::Limited { method: POST }) };
+    let whole = (first.has_table, first.is_rated);
+    let mut form = first;
     let shows = outgoing.kind == PROGRESS;
     let web = if shows { inner.web.upkeep() } else { inner.web.clone() };
-    for attempt in 0..ATTEMPTS {
-        let whole = rated.as_ref().filter(|_| with_buttons).unwrap_or(&body);
-        let plain = is_plain.then(|| outgoing.plain(index, whole));
-        let body = plain.as_ref().unwrap_or(whole);
-        let result = web.post::<PostedAt>(&account.bot, "chat.postMessage", body).await;
+    let (mut attempt, mut refusal) = (0, None::<CallError>);
+    loop {
+        let result = web.post::<PostedAt>(&account.bot, POST, &form.body).await;
         match result {
             Ok(PostedAt { ts }) => {
-                if rated.is_some() && !with_buttons {
+                if whole.1 && !form.is_rated && form.has_table == whole.0 {
                     inner.refused_blocks.note(account);
                 }
-                if with_buttons {
+                if let Some(error) =
+                    refusal.filter(|_| whole.0 && !form.has_table && !form.is_plain)
+                {
+                    tracing::warn!(%error, "table_refused");
+                }
+                if form.is_rated {
                     inner.metrics.rated(&repo_label(outgoing.repo), outgoing.role_name());
                 }
                 let (to, held) = outgoing.handing.part(index);
@@ -285,17 +292,22 @@ async fn send_part(
                 inner.told(outgoing, index, &part.ts).await;
                 return Ok(part);
             }
-            Err(error) if with_buttons && refuses_blocks(&error) => with_buttons = false,
-            Err(error) if !is_plain && body["blocks"].is_array() && refuses_blocks(&error) => {
-                tracing::warn!(%error, "blocks_refused");
-                is_plain = true;
-            }
+            Err(error) if refuses_blocks(&error) => match forms.next() {
+                Some(next) => {
+                    if next.is_plain {
+                        tracing::warn!(%error, "blocks_refused");
+                    }
+                    (form, refusal) = (next, Some(error));
+                }
+                None => return Err(error),
+            },
             Err(error @ CallError::Failed { .. }) => {
                 inner.sent.forget(thread);
                 if attempt + 1 == ATTEMPTS {
                     return Err(error);
                 }
                 tokio::time::sleep(Duration::from_millis(250 << attempt)).await;
+                attempt += 1;
                 if let Some(part) =
                     find_sent(inner, account, outgoing.thread, outgoing.slack, &id).await?
                 {
@@ -305,5 +317,4 @@ async fn send_part(
             Err(error) => return Err(error),
         }
     }
-    Err(CallError::Limited { method: "chat.postMessage" })
 }

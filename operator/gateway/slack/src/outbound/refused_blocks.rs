@@ -20,9 +20,11 @@ pub(crate) struct RefusedBlocks {
 
 /// Whether Slack refuses a message because of its blocks.
 pub(crate) fn refuses_blocks(error: &CallError) -> bool {
-    error
-        .code()
-        .is_some_and(|code| code.starts_with("invalid_blocks") || code == "msg_blocks_too_long")
+    // The last one is what Slack says of a table that it doesn't take.
+    error.code().is_some_and(|code| {
+        code.starts_with("invalid_blocks")
+            || matches!(code, "msg_blocks_too_long" | "invalid_attachments")
+    })
 }
 
 impl RefusedBlocks {

@@ -14,14 +14,14 @@ use crate::api::web::CallError;
 use crate::inbound::feedback;
 use crate::inbound::pictures;
 use crate::outbound::blocks;
-use crate::outbound::markdown::{self, LongSnippet, RenderedMessage};
+use crate::outbound::markdown::{self, LongSnippet, RenderedMessage, RenderedTable};
 use crate::outbound::meaning;
 use crate::outbound::meaning::RoleContext;
 use crate::outbound::mentions;
+use crate::outbound::message_parts::{calling_words, split_message};
 use crate::outbound::post::{
     EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, attach_files, not_recorded, once_in_parts,
 };
-use crate::outbound::split_text::split_text;
 use crate::outbound::uploads::{self, FileAttachment};
 use crate::outbound::usage;
 use crate::questions::asking;
@@ -54,7 +54,7 @@ pub(crate) async fn of_role(
     // Held until the meaning of the message is recorded: a quick click on it waits for that.
     let _turn = inner.posting.lock(&key).await;
     let digest = meaning::words_digest(message, beside.closing_head.as_deref());
-    let mut text = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
+    let (mut text, tables) = in_slack(inner, caller, &thread, message, digest.as_deref()).await?;
     if let Some(asker) = message.to.as_deref().and_then(mentions::mention_user) {
         text = format!("{asker} {text}");
     }
@@ -77,17 +77,20 @@ pub(crate) async fn of_role(
         }
     }
     let offered = OfferShown::of(message);
-    let spoken = split_text(text.trim_end(), LIMIT);
+    let spoken = split_message(text.trim_end(), &tables, LIMIT);
     let is_long = |last: &str, offer: &OfferShown| blocks::is_long_offer(last, offer, &message.key);
-    // Offered items call nobody: roles are looked for in `spoken` alone.
+    // Offered items and cells of tables call nobody: roles are looked for in what is left.
+    let calling: Vec<String> =
+        spoken.iter().map(|part| calling_words(&part.text, &tables)).collect();
     let parts = match &offered {
-        Some(offer) if spoken.last().is_some_and(|last| is_long(last, offer)) => {
-            split_text(&format!("{}\n\n{}", text.trim_end(), offer.listed()), LIMIT)
+        Some(offer) if spoken.last().is_some_and(|last| is_long(&last.text, offer)) => {
+            let text = format!("{}\n\n{}", text.trim_end(), offer.listed());
+            split_message(&text, &tables, LIMIT)
         }
-        _ => spoken.clone(),
+        _ => spoken,
     };
     let (team, status) = (inner.team(&caller.repo), thread.status.clone().unwrap_or_default());
-    let handing = FileHanding::of(&spoken, &team, &status, caller.role_name(), message.last);
+    let handing = FileHanding::of(&calling, &team, &status, caller.role_name(), message.last);
     let outgoing = OutgoingText {
         repo: &caller.repo,
         thread: &thread,
@@ -106,7 +109,8 @@ pub(crate) async fn of_role(
             (None, None) => TextAsks::Nothing,
         },
         digest,
-        parts,
+        tables: parts.iter().map(|part| part.table.clone()).collect(),
+        parts: parts.into_iter().map(|part| part.text).collect(),
         note,
         handing,
     };
@@ -137,13 +141,14 @@ async fn in_slack(
     thread: &Thread,
     message: &PostMessage,
     digest: Option<&str>,
-) -> Result<String, ApiError> {
+) -> Result<(String, Vec<RenderedTable>), ApiError> {
     let role = caller.role_name();
     // Files belong to the words that people say yes to, too.
     let key = &[&*message.key, digest.unwrap_or_default()].concat();
     let name =
         |index, snippet: &LongSnippet| uploads::snippet_name(thread, role, key, index, snippet);
-    let RenderedMessage { mut text, snippets } = markdown::render_markdown(&message.text, name);
+    let RenderedMessage { mut text, snippets, tables } =
+        markdown::render_markdown(&message.text, name);
     let pictures = pictures::shown_pictures(thread, role, key, &message.pictures)?;
     for picture in &pictures {
         text = format!("{text}\n📎 `{}`", picture.name);
@@ -158,18 +163,19 @@ async fn in_slack(
             // Pictures come last.
             let own = ids.split_off(ids.len().saturating_sub(names.len())).into_iter().zip(names);
             inner.showed(caller, thread, own.map(|(id, name)| SharedPicture { id, name })).await;
-            Ok(text)
+            Ok((text, tables))
         }
         Err(AccessError::Call(CallError::Refused { code, .. })) => {
             tracing::warn!(code, content = "code", "slack_upload_refused");
-            let text = markdown::render_inline(&message.text);
+            let RenderedMessage { text, tables, .. } = markdown::render_whole(&message.text);
             if names.is_empty() {
-                return Ok(text);
+                return Ok((text, tables));
             }
             let lost = names.len();
-            Ok(format!(
+            let text = format!(
                 "{text}\n_Slack takes no files of this app: {lost} of its pictures are missing._"
-            ))
+            );
+            Ok((text, tables))
         }
         Err(error) => Err(inner.failed(error, &caller.repo).await),
     }

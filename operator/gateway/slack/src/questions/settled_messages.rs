@@ -12,6 +12,7 @@ use crate::api::account::{AccessError, SlackAccount};
 use crate::api::conversation_pages;
 use crate::outbound::blocks;
 use crate::outbound::mrkdwn;
+use crate::outbound::refused_blocks::refuses_blocks;
 use crate::questions::{self, QuestionButton, action, find_button, recording};
 
 /// `kind` of a question about an action, once it is answered.
@@ -119,7 +120,15 @@ pub(crate) async fn settle_message(
         }
         body["metadata"] = json!({"event_type": metadata.event_type, "event_payload": payload});
     }
-    inner.web.post::<Value>(&account.bot, "chat.update", &body).await.map(drop)
+    let edit = inner.web.post::<Value>(&account.bot, "chat.update", &body).await.map(drop);
+    match (edit, blocks::without_tables(&body["blocks"])) {
+        // No dead button stays because of a table that Slack does not take back.
+        (Err(error), Some(plain)) if refuses_blocks(&error) => {
+            body["blocks"] = plain;
+            inner.web.post::<Value>(&account.bot, "chat.update", &body).await.map(drop)
+        }
+        (edit, _) => edit,
+    }
 }
 
 #[cfg(test)]

@@ -132,6 +132,7 @@ async fn tell_farewell(
         digest: None,
         parts: split_text(&markdown::render_inline(&write_farewell(thread)), post::LIMIT),
         note: None,
+        tables: Vec::new(),
         handing: FileHanding::default(),
     };
     let _turn = inner.posting.lock(&key).await;

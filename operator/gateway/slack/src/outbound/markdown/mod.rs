@@ -4,7 +4,13 @@
 //! at the edges of words and has no escapes. So a message is parsed as CommonMark (with tables,
 //! strikethrough and task lists) and written anew. Everything outside code and links is escaped:
 //! a model can't ping (`<!channel>`, `<@U…>`) or forge Slack's markup.
+//!
+//! Slack's `markdown` block is no way around it. Slack would decide what of it is seen (comments, titles of links
+//! and definitions are not), so that people could say yes to words that they were not shown. It draws all headings
+//! alike and no task lists, and gives back other blocks than it was given, which an edit that takes buttons away
+//! could not send again.
 
+mod cell;
 mod inline;
 mod table;
 
@@ -13,7 +19,10 @@ use std::ops::Range;
 use codebutler_markdown::{fence_words, parse_events, prepare_source};
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
+use serde_json::Value;
+
 use self::inline::InlineLine;
+use self::table::{HUGE, MarkdownTable};
 use crate::outbound::mrkdwn::escape_text;
 
 /// Least number of lines of code that go into a file.
@@ -59,6 +68,17 @@ pub(crate) struct RenderedMessage {
     pub text: String,
     /// Snippets in the order of the text.
     pub snippets: Vec<LongSnippet>,
+    /// Tables in the order of the text.
+    pub tables: Vec<RenderedTable>,
+}
+
+/// A table in a role's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RenderedTable {
+    /// The table as the message's text has it.
+    pub text: String,
+    /// The block that shows it; `None` where no block can.
+    pub block: Option<Value>,
 }
 
 /// Renders Markdown as mrkdwn, long code apart; `name` gives the name of the n-th snippet (from 0).
@@ -73,9 +93,14 @@ pub(crate) fn render_markdown(
 
 /// Renders Markdown as mrkdwn, all of it in the text.
 pub(crate) fn render_inline(markdown: &str) -> String {
+    render_whole(markdown).text
+}
+
+/// The same, with the tables in it.
+pub(crate) fn render_whole(markdown: &str) -> RenderedMessage {
     let mut writer = MarkdownWriter::new(markdown, None);
     writer.write();
-    writer.finish().text
+    writer.finish()
 }
 
 type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
@@ -129,9 +154,9 @@ impl<'a> MarkdownWriter<'a> {
                     let code = text_until(&mut events, TagEnd::CodeBlock);
                     self.code(&kind, code, &source, &range);
                 }
-                Event::Start(Tag::Table(_)) => {
-                    let table = table::read_table(&mut events);
-                    self.block(&source, &range, &table.render());
+                Event::Start(Tag::Table(alignments)) => {
+                    let table = table::read_table(&mut events, alignments);
+                    self.table(&table, &source, &range);
                 }
                 Event::Start(Tag::HtmlBlock) => {
                     let html = text_until(&mut events, TagEnd::HtmlBlock);
@@ -235,6 +260,32 @@ impl<'a> MarkdownWriter<'a> {
         }
     }
 
+    /// A table that no message holds becomes several, and the end of a huge one a file.
+    fn table(&mut self, table: &MarkdownTable, source: &str, range: &Range<usize>) {
+        let pieces = table.in_pieces();
+        let whole = source.get(range.clone()).unwrap_or_default().trim_end();
+        let file = self.name.filter(|_| pieces.len() > 1 && table.render().chars().count() > HUGE);
+        let shown = if file.is_some() { &pieces[..1] } else { &pieces[..] };
+        for (at, piece) in shown.iter().enumerate() {
+            let gap = if at == 0 { self.gap_before(source, range) } else { "\n\n" };
+            let nested = !self.open.is_empty();
+            let text = piece.render();
+            let start = self.lines(&text, gap);
+            let text = self.out.text.get(start..).unwrap_or_default().to_owned();
+            let block = if nested { None } else { piece.block() };
+            self.out.tables.push(RenderedTable { text, block });
+        }
+        if let Some(name) = file {
+            let language = Some("markdown".to_owned());
+            let snippet = LongSnippet { language, code: format!("{whole}\n") };
+            let name = name(self.out.snippets.len(), &snippet);
+            self.out.snippets.push(snippet);
+            let (first, all) = (shown.first().map_or(0, MarkdownTable::count), table.count());
+            self.lines(&format!("📎 `{name}`: all {all} rows, of which {first} are shown"), "\n");
+        }
+        self.end = Some(block_end(source, range));
+    }
+
     /// Writes one block, as far from the one before it as in the source.
     fn block(&mut self, source: &str, range: &Range<usize>, text: &str) {
         self.lines(text, self.gap_before(source, range));
@@ -246,10 +297,12 @@ impl<'a> MarkdownWriter<'a> {
         if gap.matches('\n').count() > 1 { "\n\n" } else { "\n" }
     }
 
-    fn lines(&mut self, text: &str, apart: &str) {
+    /// Writes lines and returns where they begin in the text.
+    fn lines(&mut self, text: &str, apart: &str) -> usize {
         if !self.out.text.is_empty() {
             self.out.text.push_str(apart);
         }
+        let start = self.out.text.len();
         // Slack takes a fence only at the start of a line.
         let fenced = text.starts_with("```");
         let mut lines = text.lines().peekable();
@@ -270,6 +323,7 @@ impl<'a> MarkdownWriter<'a> {
             }
             self.out.text.push_str(line);
         }
+        start
     }
 
     fn fresh_item(&self) -> bool {

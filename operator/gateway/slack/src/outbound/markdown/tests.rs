@@ -1,4 +1,5 @@
 use codebutler_markdown::{show_line, show_literally};
+use serde_json::Value;
 
 use super::*;
 
@@ -59,7 +60,11 @@ fn markdown_becomes_mrkdwn() {
 #[test]
 fn a_narrow_table_keeps_its_columns_and_a_wide_one_becomes_a_list() {
     let narrow = "| role | cost |\n|---|---:|\n| pm | $0.01 |\n| coder | $0.3 |";
-    assert_eq!(plain(narrow), "```\nrole   cost\n─────  ─────\npm     $0.01\ncoder  $0.3\n```");
+    assert_eq!(plain(narrow), "```\nrole    cost\n─────  ─────\npm     $0.01\ncoder   $0.3\n```");
+    let marked = "| `a` | **b** |\n|:-:|---|\n| https://a.b | x\\|y |";
+    assert_eq!(plain(marked), "```\n     a       b\n───────────  ───\nhttps://a.b  x|y\n```");
+    let linked = "| a | b |\n|---|---|\n| [c](https://a.b) | d |";
+    assert_eq!(plain(linked), "• <https://a.b|c> — b: d", "code has no links");
     let wide =
         format!("| file | change | risk |\n|---|---|---|\n| `a.rs` | {} | low |", "x".repeat(40));
     assert_eq!(plain(&wide), format!("• `a.rs` — change: {}; risk: low", "x".repeat(40)));
@@ -198,4 +203,127 @@ fn nothing_in_it_is_markup_or_hidden() {
     }
     let line = "Add `foo_bar` *now* [x](https://e.example)";
     assert_eq!(render_inline(&show_line(line)).replace(['<', '>'], ""), line);
+}
+
+/// The blocks of the tables in a text.
+fn tables(markdown: &str) -> Vec<Value> {
+    render_whole(markdown).tables.into_iter().filter_map(|table| table.block).collect()
+}
+
+/// What a cell shows: `raw_text` as it is, of rich text its pieces with their styles.
+fn cell(cell: &Value) -> String {
+    if cell["type"] == "raw_text" {
+        return cell["text"].as_str().unwrap().to_owned();
+    }
+    let pieces = cell["elements"][0]["elements"].as_array().unwrap();
+    let piece = |piece: &Value| {
+        let styles = piece["style"].as_object().into_iter().flatten();
+        let styles: Vec<&str> = styles.map(|(name, _)| name.as_str()).collect();
+        let of = |name: &str| piece[name].as_str().unwrap_or_default().to_owned();
+        format!("{}{{{}{}}}", styles.join("+"), of("text"), of("url"))
+    };
+    pieces.iter().map(piece).collect()
+}
+
+fn cells(block: &Value, row: usize) -> Vec<String> {
+    block["rows"][row].as_array().unwrap().iter().map(cell).collect()
+}
+
+#[test]
+fn a_table_is_a_block_with_its_columns_links_and_code() {
+    let markdown = "| File | Cost | Why |\n|:--|--:|:-:|\n\
+                    | `a\\|b.rs` | 1 | see [it](https://x.org/a?b=1&c=2), **now** |\n\
+                    | ~~old~~ | | https://y.org. |\n\
+                    | <!channel> & <@U1> | a \\| b | _x_ <b> |";
+    let found = tables(markdown);
+    let [table] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(table["type"], "table");
+    let aligns: Vec<&Value> =
+        table["column_settings"].as_array().unwrap().iter().map(|one| &one["align"]).collect();
+    assert_eq!(aligns, ["left", "right", "center"]);
+    assert_eq!(table["column_settings"][0]["is_wrapped"], true);
+    assert_eq!(cells(table, 0), ["bold{File}", "bold{Cost}", "bold{Why}"]);
+    assert_eq!(
+        cells(table, 1),
+        ["code{a|b.rs}", "1", "{see }{ithttps://x.org/a?b=1&c=2}{, }bold{now}"]
+    );
+    assert_eq!(cells(table, 2), ["strike{old}", " ", "{https://y.org}{.}"]);
+    // A cell pings nobody: what looks like a mention is text.
+    assert_eq!(cells(table, 3), ["<!channel> & <@U1>", "a | b", "italic{x}{ <b>}"]);
+}
+
+#[test]
+fn a_link_in_a_cell_hides_nothing() {
+    for (markdown, expected) in [
+        ("[github.com/acme](https://evil.example)", "{github.com/acme (}{https://evil.example}{)}"),
+        ("[bad](javascript:alert)", "bad (javascript:alert)"),
+        ("[src/a.rs](src/a.rs)", "src/a.rs"),
+        ("[a](https://x.org 'title')", "{ahttps://x.org}{ (“title”)}"),
+        ("[![i](https://x.org/i.png) b](https://x.org)", "{i bhttps://x.org}"),
+        ("[](https://x.org)", "{https://x.org}"),
+    ] {
+        let found = tables(&format!("| a |\n|---|\n| {markdown} |"));
+        assert_eq!(cells(&found[0], 1), [expected], "{markdown}");
+    }
+}
+
+#[test]
+fn odd_tables_are_tables_and_code_is_none() {
+    let ragged = tables("| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 |\n||\n");
+    assert_eq!(ragged[0]["rows"].as_array().unwrap().len(), 4);
+    assert_eq!(cells(&ragged[0], 1), ["1", " "]);
+    assert_eq!(cells(&ragged[0], 2), ["1", "2"]);
+    let headless = tables("| | |\n|---|---|\n| x | y |");
+    assert_eq!(cells(&headless[0], 0), [" ", " "]);
+    let only_head = tables("| a |\n|---|");
+    assert_eq!(only_head[0]["rows"].as_array().unwrap().len(), 1);
+    for none in [
+        "```\n| a |\n|---|\n| b |\n```",
+        "    | a |\n    |---|\n    | b |",
+        "| a | b |\n|---|\n| 1 | 2 |",
+        "a | b\nc | d",
+        "> | a |\n> |---|\n> | b |",
+        "- x\n\n  | a |\n  |---|\n  | b |",
+    ] {
+        assert_eq!(tables(none), [] as [Value; 0], "{none}");
+    }
+    let wide = format!("|{}\n|{}\n|{}", "a|".repeat(21), "-|".repeat(21), "b|".repeat(21));
+    let rendered = render_whole(&wide);
+    assert!(rendered.tables[0].block.is_none() && rendered.text.contains("a: b"));
+}
+
+#[test]
+fn a_long_table_is_several_and_the_end_of_a_huge_one_is_a_file() {
+    let of = |rows: usize, words: usize| {
+        let row = |n: usize| format!("| row {n} | {} |\n", "word ".repeat(words));
+        format!("| n | words |\n|---|---|\n{}", (0..rows).map(row).collect::<String>())
+    };
+    // More rows than a block takes, and more text than a message.
+    for (markdown, count) in [(of(150, 1), 150), (of(40, 30), 40)] {
+        let rendered = render_markdown(&markdown, |_, _| "file.md".to_owned());
+        assert_eq!(rendered.snippets, []);
+        assert!(rendered.tables.len() > 1);
+        let mut rows = 0;
+        for table in &rendered.tables {
+            assert!(table.text.chars().count() <= 3400 && rendered.text.contains(&table.text));
+            let block = table.block.as_ref().unwrap();
+            assert_eq!(cells(block, 0), ["bold{n}", "bold{words}"]);
+            rows += block["rows"].as_array().unwrap().len() - 1;
+        }
+        assert_eq!(rows, count);
+    }
+    let markdown = format!("Before\n\n{}\nAfter", of(400, 30));
+    let rendered = render_markdown(&markdown, |_, snippet| format!("t.{}", snippet.extension()));
+    let [table] = &rendered.tables[..] else { panic!("{}", rendered.tables.len()) };
+    let first = table.block.as_ref().unwrap()["rows"].as_array().unwrap().len() - 1;
+    let note =
+        format!("{}\n📎 `t.md`: all 400 rows, of which {first} are shown\n\nAfter", table.text);
+    assert!(rendered.text.ends_with(&note), "{}", rendered.text);
+    assert_eq!(rendered.snippets[0].code.lines().count(), 402);
+    assert!(rendered.snippets[0].code.contains("| row 399 |"));
+    // Where there are no files, all of it is in the text.
+    assert_eq!(render_inline(&markdown).matches("• row ").count(), 400);
+    // A row that no message holds is text.
+    let alone = render_whole(&of(1, 1000));
+    assert!(alone.tables[0].block.is_none() && alone.text.matches("word").count() > 1000);
 }

@@ -12,6 +12,8 @@ use crate::inbound::feedback;
 use crate::inbound::page_author::ReplyAuthor;
 use crate::outbound::blocks;
 use crate::outbound::dates::show_dates;
+use crate::outbound::markdown::RenderedTable;
+use crate::outbound::message_parts::part_blocks;
 use crate::outbound::mrkdwn;
 use crate::questions::QuestionButton;
 use crate::questions::shown::OfferShown;
@@ -31,6 +33,8 @@ pub(crate) struct OutgoingText<'a> {
     /// Of all that people say yes to, where they can: a key stands for these words alone.
     pub digest: Option<String>,
     pub parts: Vec<String>,
+    /// The table of each part that shows one as a block; empty where none does.
+    pub tables: Vec<Option<RenderedTable>>,
     /// A line of CodeButler's own under the last part, which no text can pass for.
     pub note: Option<String>,
     pub handing: FileHanding,
@@ -71,8 +75,46 @@ impl OutgoingText<'_> {
         }
     }
 
-    /// `customize`: whether the message may carry the role's own name and icon.
-    pub(super) fn body(&self, index: usize, customize: bool) -> Value {
+    /// The forms of one part, in which it is tried one after the other until Slack takes it: what Slack refuses is
+    /// left out, and text alone comes last. `customize`: whether the message may carry the role's own name and icon;
+    /// `rates`: whether Slack takes feedback buttons here.
+    pub(super) fn forms(&self, index: usize, customize: bool, rates: bool) -> Vec<MessageForm> {
+        let has_table = self.table(index).is_some();
+        let is_rated = rates && self.is_rated(index);
+        let mut forms: Vec<MessageForm> =
+            [(true, true), (false, true), (true, false), (false, false)]
+                .into_iter()
+                .filter(|(table, rated)| (!table || has_table) && (!rated || is_rated))
+                .map(|(has_table, is_rated)| {
+                    let body = self.body(index, customize, has_table);
+                    let body = if is_rated { self.rated(body) } else { body };
+                    MessageForm { body, has_table, is_rated, is_plain: false }
+                })
+                .collect();
+        if let Some(last) = forms.last().filter(|last| last.body["blocks"].is_array()) {
+            let body = self.plain(index, &last.body);
+            let plain = MessageForm { body, is_plain: true, ..*last };
+            forms.push(plain);
+        }
+        forms
+    }
+
+    /// The table that a part shows. Under an offer its items are the blocks.
+    fn table(&self, index: usize) -> Option<&RenderedTable> {
+        let is_offer = matches!(self.asks, TextAsks::Offer(_) | TextAsks::Blocks(_));
+        let shows = !is_offer || !self.is_last(index);
+        self.tables.get(index)?.as_ref().filter(|table| shows && table.block.is_some())
+    }
+
+    fn is_last(&self, index: usize) -> bool {
+        index + 1 == self.parts.len()
+    }
+
+    fn is_rated(&self, index: usize) -> bool {
+        matches!(self.asks, TextAsks::Feedback) && self.is_last(index)
+    }
+
+    fn body(&self, index: usize, customize: bool, has_table: bool) -> Value {
         let (part, key) = (&self.parts[index], self.part_key(index));
         let text = &match self.role.filter(|_| !customize) {
             // On a line of its own: a mention stays at the start of a line.
@@ -104,20 +146,24 @@ impl OutgoingText<'_> {
             by.sign(&mut body, customize);
         }
         // The buttons are under the last part.
-        let is_last = index + 1 == self.parts.len();
+        let is_last = self.is_last(index);
+        let table = self.table(index).filter(|_| has_table);
+        let shown =
+            || table.map_or_else(|| blocks::text_sections(text), |table| part_blocks(text, table));
         match self.asks {
             TextAsks::Buttons(buttons) if is_last => {
-                body["blocks"] = blocks::question_blocks(text, self.kind, buttons, self.key);
+                body["blocks"] = blocks::add_buttons(shown(), self.kind, buttons, self.key);
             }
             TextAsks::Offer(offer) if is_last => {
                 body["blocks"] = blocks::offer_blocks(text, offer, self.key);
                 body["text"] = json!(format!("{text}\n{}", offer.listed()));
             }
             TextAsks::Blocks(blocks) => body["blocks"] = blocks.clone(),
+            _ if table.is_some() => body["blocks"] = Value::Array(shown()),
             _ => {}
         }
         if let Some(note) = &self.note
-            && index + 1 == self.parts.len()
+            && is_last
         {
             body["blocks"] = blocks::add_note(body["blocks"].take(), text, note);
         }
@@ -125,32 +171,37 @@ impl OutgoingText<'_> {
     }
 
     /// The same as text alone, for a workspace that refuses its blocks: what buttons answer, words answer too.
-    pub(super) fn plain(&self, index: usize, body: &Value) -> Value {
+    fn plain(&self, index: usize, body: &Value) -> Value {
         let mut body = body.clone();
         if let Some(fields) = body.as_object_mut() {
             fields.remove("blocks");
         }
-        if let Some(note) = self.note.as_ref().filter(|_| index + 1 == self.parts.len()) {
+        if let Some(note) = self.note.as_ref().filter(|_| self.is_last(index)) {
             let text = body["text"].as_str().unwrap_or_default();
             body["text"] = json!(format!("{text}\n{note}"));
         }
         body
     }
 
-    /// The same with the buttons that ask whether it helped; None where it does not ask, and of all but the last part.
-    pub(super) fn rated(&self, index: usize, body: &Value) -> Option<Value> {
-        let asks = matches!(self.asks, TextAsks::Feedback) && index + 1 == self.parts.len();
-        asks.then(|| {
-            let mut body = body.clone();
-            let shown = match body["blocks"].take() {
-                Value::Array(blocks) => blocks,
-                _ => blocks::text_sections(body["text"].as_str().unwrap_or_default()),
-            };
-            let block = feedback::feedback_block(self.role_name());
-            body["blocks"] = shown.into_iter().chain([block]).collect();
-            body
-        })
+    /// The same with the buttons that ask whether it helped.
+    fn rated(&self, mut body: Value) -> Value {
+        let shown = match body["blocks"].take() {
+            Value::Array(blocks) => blocks,
+            _ => blocks::text_sections(body["text"].as_str().unwrap_or_default()),
+        };
+        let block = feedback::feedback_block(self.role_name());
+        body["blocks"] = shown.into_iter().chain([block]).collect();
+        body
     }
+}
+
+/// One form of a message, as Slack is asked to take it.
+pub(super) struct MessageForm {
+    pub body: Value,
+    pub has_table: bool,
+    pub is_rated: bool,
+    /// True for text alone, where the blocks were refused.
+    pub is_plain: bool,
 }
 
 /// What our own messages are known by. The UID tells a Thread from an earlier one of its name.

@@ -187,6 +187,7 @@ impl RunPlace<'_> {
             digest: None,
             parts: vec![text],
             note: None,
+            tables: Vec::new(),
             handing: FileHanding::default(),
         };
         let sent = post::post_once(self.inner, &outgoing).await?;

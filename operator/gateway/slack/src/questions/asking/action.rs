@@ -157,6 +157,7 @@ fn action_outgoing<'a>(
         asks: TextAsks::Blocks(&shown.blocks),
         digest: Some(request_digest(request)),
         note: None,
+        tables: Vec::new(),
         handing: FileHanding::default(),
         parts: vec![shown.text.clone()],
     })

@@ -140,6 +140,7 @@ async fn post_asking(
         digest,
         parts: split_text(asked.trim_end(), LIMIT),
         note: None,
+        tables: Vec::new(),
         handing: FileHanding::default(),
     };
     match post_once(inner, &outgoing).await {

@@ -38,6 +38,7 @@ pub(crate) async fn show_transcript(
         digest: None,
         parts: split_text(&markdown::render_inline(&text), LIMIT),
         note: None,
+        tables: Vec::new(),
         handing: FileHanding::default(),
     };
     let sent = match post_once(inner, &outgoing).await {

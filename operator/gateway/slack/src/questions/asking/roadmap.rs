@@ -80,6 +80,7 @@ pub(crate) async fn alert_people(
         digest: None,
         parts: vec![text.trim_end().to_owned()],
         note: None,
+        tables: Vec::new(),
         handing: post::FileHanding::default(),
     };
     match post::post_once(inner, &outgoing).await {
