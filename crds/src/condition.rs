@@ -41,6 +41,9 @@ pub const GUIDES_VALID: &str = "GuidesValid";
 /// Each server of a Repo's `spec.mcpServers` answers. Unknown while all that were asked do, and others were never
 /// started. Absent where there is none.
 pub const MCP_SERVERS_READY: &str = "McpServersReady";
+/// The search service of a Repo's `spec.web.search` answers with its key. Unknown where only a search can tell. Absent
+/// where it names none.
+pub const SEARCH_REACHABLE: &str = "SearchReachable";
 /// As many pods wait for a conversation as a Repo's `spec.warm` says. Absent where it says none.
 pub const SEATS_READY: &str = "SeatsReady";
 /// Each of a Repo's schedules names times that come. Present only while false.

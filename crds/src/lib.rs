@@ -31,6 +31,7 @@ pub mod starts;
 pub mod thread;
 pub mod unclear;
 pub mod warm;
+pub mod web;
 
 pub use codebutler_redact as redact;
 pub use codebutler_wire as wire;

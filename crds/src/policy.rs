@@ -62,35 +62,6 @@ impl EgressSpec {
     }
 }
 
-/// Pages that web tools may read beside the hosts that commands may connect to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WebSpec {
-    /// Hosts whose pages `WebFetch` may read beside those of `spec.egress`. Commands don't reach them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 256),
-        inner(regex(
-            pattern = r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?$"
-        ))
-    )]
-    pub hosts: Vec<String>,
-    /// If true, `WebFetch` may read the pages that `WebSearch` has found in the same Thread, whatever their host.
-    /// True by default.
-    #[serde(default = "yes")]
-    pub open_results: bool,
-    /// The role's model that searches, where its provider has a search of its own. The cheapest one if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
-    pub search_model: Option<String>,
-}
-
-impl Default for WebSpec {
-    fn default() -> Self {
-        Self { hosts: Vec::new(), open_results: true, search_model: None }
-    }
-}
-
 /// Rules on top of the roles' own rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -48,7 +48,7 @@ reasons! {
         GuidesUsable at "GuidesValid": "Each file of `.codebutler/` on the base branch can be used as it stands.", "";
         InvalidCredentials at "SlackReachable, event": "Slack does not take a token of the Secret, or the Secret can't be used.", "Put valid tokens into the Secret; no restart is needed.";
         IssuesNotRead at "event": "Issues with the label of `spec.issues` can't be read.", "Let the token read issues, or see what GitHub says; it is tried again.";
-        KeyRefused at "ModelReachable": "The model API does not take the key.", "Put a valid one into the Secret.";
+        KeyRefused at "ModelReachable, SearchReachable": "The model API, or the search service, does not take the key.", "Put a valid one into the Secret.";
         Known at "ModelsKnown": "The provider has the models of all roles.", "";
         McpServerNotReady at "McpServersReady, event": "A server of `spec.mcpServers` can't be used; roles go on without its tools.", "Correct the field, the Secret or the server that the sentence names.";
         McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
@@ -63,16 +63,16 @@ reasons! {
         NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that one of the Repo's needs.", "Delete or rename that object.";
         NoList at "ModelsKnown": "The provider's list of models can't be used.", "Nothing: ids are taken as they are written down.";
         NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails.", "Mend the webhook that is named; it is tried again until it is.";
-        NotAsked at "ModelReachable": "Only a call can tell whether the key is served.", "";
+        NotAsked at "ModelReachable, SearchReachable": "Only a call, or a search, can tell whether the key is served.", "";
         NotEnforced at "EgressEnforced": "Agent pods got past the gateway by the ways that are named.", "Use a network plugin that enforces NetworkPolicies, and delete policies that let these pods out.";
         NotInChannel at "SlackReachable, event": "The app is not in the channel.", "Invite it there.";
         NotKnown at "ModelsKnown": "A role's model is not in the provider's list.", "Correct the id, or say in `spec.model.models` what it is.";
-        NotReachable at "GitReachable, ModelReachable": "It does not answer, or not as it has to.", "See the sentence: it names the field or the Secret.";
+        NotReachable at "GitReachable, ModelReachable, SearchReachable": "It does not answer, or not as it has to.", "See the sentence: it names the field or the Secret.";
         QuotaExceeded at "Ready, Reconciling": "The namespace's ResourceQuota is full.", "Wait, or raise it.";
         QuotaTooSmall at "Ready, Reconciling, event": "The ResourceQuota has no room for even one.", "Raise it.";
         Reachable at "SlackReachable, GitReachable": "It answers with the Repo's credentials.", "";
         Ready at "Ready": "Messages in the channel are answered.", "";
-        Refused at "ModelReachable": "The provider refuses the account (no money, no right), in the words that follow.", "Mend the account, or put another key into the Secret.";
+        Refused at "ModelReachable, SearchReachable": "The provider refuses the account (no money, no right), in the words that follow; or a search service has to be set up otherwise.", "Mend the account, or put another key into the Secret.";
         Rejected at "Ready, Reconciling, event": "The API server refuses an object that the Repo needs.", "See its words; a missing right comes back with `helm upgrade`.";
         Renamed at "OldSpelling, event": "A field is written as the first previews had it, which is read until `v1beta1`.", "Write it as the sentence has it.";
         Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
@@ -80,6 +80,7 @@ reasons! {
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
         ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
         ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, a newer one began instead, or the conversation of an earlier one was open: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
+        SearchNotReachable at "event": "The search service of `spec.web.search` can't be used; roles are told so.", "Correct the field or the Secret that the sentence names.";
         SeatFailed at "SeatsReady, event": "A seat of `spec.warm` failed or does not start; Threads start pods of their own.", "See the pod that the sentence names.";
         SeatScheduleInvalid at "SeatsReady, event": "`spec.warm.schedule` can't be read, or names no time that ever comes: no seats wait.", "Correct it.";
         SeatsAsleep at "SeatsReady": "No seats are wanted now: nobody has written for `idleSeconds`, or the Repo is suspended.", "";
@@ -87,7 +88,7 @@ reasons! {
         SeatsRefused at "SeatsReady, event": "The API server refuses a seat, such as for a full quota; Threads start pods of their own.", "See its words, or lower `spec.warm.seats`.";
         SeatsStarting at "SeatsReady": "Seats are being made.", "";
         SeatsYield at "SeatsReady, event": "Work waits for room on a node or in a quota: seats are given up for it.", "Nothing; add room if it keeps happening.";
-        Served at "ModelReachable": "The model API serves the key.", "";
+        Served at "ModelReachable, SearchReachable": "The model API, or the search service, serves the key.", "";
         Serving at "GatewayServing": "A gateway serves agents.", "";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";
         SigningSecretInvalid at "event": "Deliveries can't be checked and are answered with 503: the Secret of `spec.deliveries` is missing, can't be read, or has no usable `signingSecret`.", "See the sentence, and mend the Secret; the next delivery is checked with it.";

@@ -15,7 +15,7 @@ use crate::limits::LimitsSpec;
 use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
 pub use crate::model::{ModelApi, ModelNote, ModelProvider, ModelProviderSpec, ModelSpec};
 use crate::pods::PodSettings;
-use crate::policy::{AccessSpec, EgressSpec, PolicySpec, WebSpec};
+use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
@@ -28,6 +28,7 @@ use crate::starts::{
 };
 use crate::unclear::UnclearConversation;
 use crate::warm::{WarmSpec, WarmStatus};
+use crate::web::WebSpec;
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -84,7 +85,7 @@ pub struct RepoSpec {
     /// Hosts that workspaces may connect to. None by default.
     #[serde(default)]
     pub egress: EgressSpec,
-    /// Pages that web tools may read beside that. As its defaults say, if absent.
+    /// Pages that web tools may read beside that, and who searches. As its defaults say, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web: Option<WebSpec>,
     /// Actions that are forbidden, text that is masked, and effects that wait for a person.
@@ -338,7 +339,7 @@ pub struct RepoStatus {
     pub observed_generation: Option<i64>,
     /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `SeatsReady`, `OldSpelling` by the
     /// controller; `SlackReachable`, `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`,
-    /// `GuidesValid`, `McpServersReady` by the gateway.
+    /// `GuidesValid`, `McpServersReady`, `SearchReachable` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -32,6 +32,7 @@ use crate::state::{GatewayBase, SharedGateway};
 use crate::told;
 use crate::train;
 use crate::watch;
+use crate::web;
 
 /// Name of the Lease, in the operator's namespace.
 pub const LEASE: &str = names::GATEWAY;
@@ -213,6 +214,12 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMa
         &gateway.mcp.sessions,
         &gateway.work.shutdown,
     ));
-    let repos = async { tokio::join!(comparing, beginning, judging, merging, dividing, looking) };
+    let seeking = Box::pin(web::run_search_standing(
+        &gateway.work.context,
+        &gateway.work.conditions,
+        &gateway.work.shutdown,
+    ));
+    let repos =
+        async { tokio::join!(comparing, beginning, judging, merging, dividing, looking, seeking) };
     tokio::join!(people, knowing, found, hearing, following, repos);
 }

@@ -15,6 +15,7 @@ mod args;
 mod assistant;
 mod block_kinds;
 mod blocks;
+mod cells;
 mod core;
 mod delivery;
 mod driver;

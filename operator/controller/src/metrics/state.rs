@@ -250,6 +250,7 @@ fn condition_samples(repo: &Repo) -> Vec<([String; 2], f64)> {
         condition::MODELS_KNOWN,
         condition::MODEL_REACHABLE,
         condition::MCP_SERVERS_READY,
+        condition::SEARCH_REACHABLE,
     ];
     let listed = conditions.unwrap_or_default().iter();
     listed

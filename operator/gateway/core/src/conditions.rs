@@ -202,6 +202,11 @@ impl ConditionWriter {
         self.put(repo, finding).await
     }
 
+    /// The state of the search service of `spec.web.search`. Answers whether the Repo says it now.
+    pub async fn search(&self, repo: &Repo, finding: &ConditionFinding<'_>) -> bool {
+        self.put(repo, finding).await
+    }
+
     /// Records good news as an event.
     pub async fn note(&self, repo: &Repo, reason: &str, message: &str) {
         let message = self.redactors.of(repo).mask_but(message, SHOWN).into_owned();

@@ -60,7 +60,7 @@ pub(crate) async fn make_call(
     wanted: WantedReply,
 ) -> Option<ProviderBill> {
     let begun = Instant::now();
-    let mut made = MadeCall { model: job.model().to_owned(), bill: None, begun, provider: None };
+    let mut made = MadeCall::of_model(job.model(), begun);
     let trying = Box::pin(try_models(&gateway, &caller, &job, wanted, &mut made));
     let outcome = trying.instrument(trace::call_span(&caller, job.model())).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
@@ -325,7 +325,7 @@ async fn begin_call<'a>(
 }
 
 /// Lets the call through, or says why not.
-async fn open_call(
+pub(crate) async fn open_call(
     gateway: &ModelServices,
     caller: &ProvenCaller,
     estimate: NanoUsd,
@@ -368,7 +368,8 @@ async fn finish_call(
     made: &mut MadeCall,
 ) -> Result<(), Arc<ModelError>> {
     let Begun { mut call, response, asked, prices, estimate, upstream, unlisted, id } = begun;
-    let terms = CallTerms { prices: prices.as_ref(), unlisted, estimate };
+    let search = upstream.dialect.search_price();
+    let terms = CallTerms { prices: prices.as_ref(), unlisted, estimate, search };
     if job.streams() {
         let (pieces, reader) = mpsc::channel(BUFFER);
         let reader = wanted.send(Ok(ModelReply::Stream(reader))).is_ok().then_some(pieces);

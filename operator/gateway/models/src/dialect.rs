@@ -1,6 +1,7 @@
 //! Extensions of an API beyond the words that all OpenAI-compatible ones share. Strict ones refuse
 //! fields that they don't know, so each word goes only where it is known to mean something. Pure.
 
+use codebutler_crds::NanoUsd;
 use codebutler_crds::model::{ModelApi, ModelProvider};
 use codebutler_gateway_core::dial::is_outside;
 use codebutler_gateway_core::egress::address::is_public;
@@ -100,6 +101,15 @@ impl ApiDialect {
     /// own network is no provider's, unless the Repo says that it speaks for one.
     pub fn is_free_at(self, base_url: &Url) -> bool {
         self == Self::Plain && is_internal_url(base_url)
+    }
+
+    /// Returns the price of a search of the web there, where its lists tell none.
+    pub const fn search_price(self) -> Option<NanoUsd> {
+        match self {
+            // Ten dollars for a thousand, besides the tokens of what was found.
+            Self::Anthropic => Some(NanoUsd(10_000_000)),
+            _ => None,
+        }
     }
 
     /// Returns true if a stream reports its usage only when asked to.

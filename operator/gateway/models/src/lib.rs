@@ -5,12 +5,14 @@
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`],
 //! [`job`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
-//! [`call`] makes one, [`draw`] those of images, and [`charge`] its bill, [`upstream`] talks to the
-//! provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
+//! [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`]
+//! its bill, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost
+//! answers have cost.
 
 mod answer;
 mod asking;
 pub mod billing;
+pub mod bought;
 pub mod breaker;
 pub mod budget;
 mod calibration;

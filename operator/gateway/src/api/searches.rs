@@ -55,5 +55,6 @@ async fn run_search(
     if again {
         return Err((ErrorCode::Upstream, LOST.to_owned()));
     }
-    Box::pin(web::search_for(&gateway.egress, caller, &query)).await.map_err(as_final)
+    let searching = web::search_for(&gateway.egress, &gateway.models, caller, &query);
+    Box::pin(searching).await.map_err(as_final)
 }

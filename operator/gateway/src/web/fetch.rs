@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use codebutler_crds::policy::{EgressSpec, WebSpec};
+use codebutler_crds::policy::EgressSpec;
+use codebutler_crds::web::WebSpec;
 use codebutler_crds::wire::{ErrorCode, MAX_SHARED_FILE, WebFetch, WebPage};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::dial::{find_refusal, find_trouble};

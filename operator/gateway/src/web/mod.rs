@@ -1,6 +1,6 @@
 //! `/v1/web/…`: pages and search results for roles that may read the web. [`fetch`] gets one page or file
 //! under the same rules as a workspace's own connections, [`text`] makes words of it, [`search`]
-//! asks the provider that the operator's configuration names, or else a model whose provider can search,
+//! asks the service that the Repo or the operator's configuration names, or else a model whose provider can search,
 //! [`found`] remembers what may be opened since a search has found it, and [`cited`] what was opened.
 
 mod cited;
@@ -15,18 +15,26 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use codebutler_crds::NanoUsd;
 use codebutler_crds::wire::{FILE_NAME, WebFetch, WebPage, WebResults};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::extract::{JsonBody, OpenCaller, QueryParams, needs_tool};
+use codebutler_models::bought::BoughtCall;
+use codebutler_models::services::ModelServices;
+use codebutler_models::upstream::ModelError;
 use http::header::{CONTENT_TYPE, HeaderName};
+use kube::ResourceExt as _;
 use serde::Deserialize;
 use url::{Url, form_urlencoded};
 
 pub use self::cited::OpenedPages;
 use self::fetch::PageRules;
 pub use self::found::FoundPages;
-pub use self::search::{SearchEngine, SearchOptions, SearchProvider, check_query};
+use self::search::ChosenSearch;
+pub use self::search::{
+    SearchEngine, SearchOptions, SearchProvider, check_query, run_search_standing,
+};
 use crate::egress_endpoints::services::EgressServices;
 
 pub async fn fetch_page(
@@ -83,14 +91,52 @@ pub async fn fetch_file(
 /// A sentence for the role.
 pub async fn search_for(
     gateway: &EgressServices,
+    models: &ModelServices,
     caller: &ProvenCaller,
     query: &str,
 ) -> Result<WebResults, ApiError> {
-    let found = if gateway.search.is_configured() {
-        gateway.search.results(&gateway.context, query).await?
-    } else {
-        (gateway.searcher)(caller.clone(), query.trim().to_owned()).await?
+    let found = match gateway.search.choose(&gateway.context, &caller.repo) {
+        Some(chosen) => search_service(gateway, models, caller, (&chosen, query)).await?,
+        None => (gateway.searcher)(caller.clone(), query.trim().to_owned()).await?,
     };
     gateway.found.remember(&caller.key(), found.results.iter().map(|hit| &*hit.url));
     Ok(found)
+}
+
+/// Asks a search service, on the role's account where a search has a price.
+async fn search_service(
+    gateway: &EgressServices,
+    models: &ModelServices,
+    caller: &ProvenCaller,
+    (chosen, query): (&ChosenSearch, &str),
+) -> Result<WebResults, ApiError> {
+    let query = check_query(query)?;
+    let outcome = match chosen.prepare(&gateway.context).await {
+        Ok(ready) => {
+            let bought = match chosen.price {
+                NanoUsd::ZERO => None,
+                price => Some(BoughtCall::open(models, caller, (chosen.label(), price)).await),
+            };
+            let refused = |error: ModelError| {
+                ApiError::new(error.code(), format!("the web search failed: {error}"))
+            };
+            let bought = bought.transpose().map_err(refused)?;
+            let outcome = chosen.search(&gateway.context, &ready, query).await;
+            match (&outcome, bought) {
+                (_, None) => {}
+                (Ok(_), Some(call)) => call.settle(models, caller),
+                (Err(error), Some(call)) => call.end(error.may_be_billed()),
+            }
+            outcome
+        }
+        Err(error) => Err(error),
+    };
+    if chosen.is_of_repo {
+        search::note_search(&gateway.conditions, &caller.repo, chosen, outcome.as_ref().err())
+            .await;
+    }
+    outcome.map_err(|error| {
+        tracing::warn!(repo = caller.repo.name_any(), service = chosen.label(), %error, "web_search_failed");
+        error.into()
+    })
 }

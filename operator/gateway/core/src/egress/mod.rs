@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use codebutler_crds::egress::EgressPreset;
 use codebutler_crds::mcp::McpServerSpec;
-use codebutler_crds::policy::{EgressSpec, WebSpec};
+use codebutler_crds::policy::EgressSpec;
+use codebutler_crds::web::WebSpec;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;

@@ -49,6 +49,7 @@ mod remote_change;
 mod removed;
 mod replicas;
 mod rights;
+mod search_services;
 mod searching;
 mod seats;
 mod sending;

@@ -1,0 +1,70 @@
+//! Calls of services that are no models, at a price that is known before: granted and charged like those of models.
+
+use codebutler_crds::NanoUsd;
+use codebutler_crds::thread::TokenUsage;
+use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_runtime::step;
+use tokio::time::Instant;
+
+use super::billing::ProviderBill;
+use super::call::open_call;
+use super::charge::{CallTerms, MadeCall, charge_call};
+use super::services::ModelServices;
+use super::upstream::ModelError;
+use crate::budget::BilledCall;
+
+/// A call that was granted and is about to be sent. Dropped before its end it counts as one that may be billed.
+pub struct BoughtCall {
+    call: BilledCall,
+    price: NanoUsd,
+    /// The name under which it is counted.
+    label: &'static str,
+    begun: Instant,
+}
+
+impl BoughtCall {
+    /// Grants a call of this price.
+    ///
+    /// # Errors
+    /// When a budget has no room for it, or it can't be put on record.
+    pub async fn open(
+        gateway: &ModelServices,
+        caller: &ProvenCaller,
+        (label, price): (&'static str, NanoUsd),
+    ) -> Result<Self, ModelError> {
+        let mut call = open_call(gateway, caller, price).await?;
+        step::point("before send");
+        call.sent();
+        Ok(Self { call, price, label, begun: Instant::now() })
+    }
+
+    /// Charges the call, which was served.
+    pub fn settle(self, gateway: &ModelServices, caller: &ProvenCaller) {
+        step::point("after answer");
+        let usage = TokenUsage { cost: self.price, calls: 1, ..TokenUsage::default() };
+        let bill = ProviderBill {
+            usage,
+            priced: true,
+            reported: true,
+            completed: true,
+            images: 0,
+            seconds: None,
+            estimated: false,
+            searches: 1,
+            image_tokens: 0,
+        };
+        let terms = CallTerms::priced(self.price);
+        let made = MadeCall::of_service(self.label, self.begun);
+        let bill = charge_call(gateway, caller, self.call, bill, &terms, &made);
+        gateway.metrics.spent(caller, self.label, &bill);
+    }
+
+    /// Ends the call without a bill: it was not served, or nobody knows.
+    pub fn end(mut self, may_be_billed: bool) {
+        if may_be_billed {
+            self.call.flag();
+        } else {
+            self.call.refused();
+        }
+    }
+}
