@@ -100,7 +100,7 @@ pub(super) async fn serve_models(
     }
 }
 
-fn is_authorised_at_anthropic(shared: &SharedModels, headers: &HeaderMap) -> bool {
+pub(super) fn is_authorised_at_anthropic(shared: &SharedModels, headers: &HeaderMap) -> bool {
     let own = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     own("x-api-key") == Some(shared.options.api_key.as_str()) && own("anthropic-version").is_some()
 }

@@ -261,12 +261,12 @@ fn read_sound(audio: &Value) -> Result<Vec<u8>, String> {
     if is_own { Ok(sound) } else { Err("Could not decode audio file: invalid data".to_owned()) }
 }
 
-fn model_role(model: &Value) -> String {
+pub(super) fn model_role(model: &Value) -> String {
     let model = model.as_str().unwrap_or_default();
     model.strip_prefix(play::MODEL_PREFIX).unwrap_or(model).to_owned()
 }
 
-fn bill_role(shared: &SharedModels, role: &str, amount: NanoUsd) {
+pub(super) fn bill_role(shared: &SharedModels, role: &str, amount: NanoUsd) {
     let cost = WrittenCost { text: amount.to_string(), amount };
     let usage = ScriptUsage { cost, ..ScriptUsage::default() };
     let mut ledger = shared.ledger();

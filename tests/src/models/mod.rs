@@ -12,6 +12,7 @@ mod generation;
 mod images;
 mod ledger;
 mod media;
+mod messages;
 mod meter;
 mod mischief;
 mod options;
@@ -144,6 +145,7 @@ impl ModelServer {
             .route("/v1/images/edits", post(media::serve_edits))
             .route("/v1/audio/transcriptions", post(media::serve_transcriptions))
             .route("/v1/generation", get(generation::serve_generation))
+            .route("/v1/messages", post(messages::serve_messages))
             .route("/v1/models", get(catalogue::serve_models))
             .route("/v1/key", get(catalogue::serve_key))
             .route("/v1/model/{author}/{slug}", get(catalogue::serve_model))

@@ -9,6 +9,7 @@ use super::billing::{self, ProviderBill};
 use super::complaint::{self, ProviderComplaint};
 use super::job::ModelJob;
 use super::recording;
+use super::search;
 use super::slow::{AnswerPatience, SlowModel};
 use super::stream::{self, AnswerNews};
 use super::upstream::{self, ModelError};
@@ -77,8 +78,9 @@ pub(crate) async fn read_whole(
             let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
             with_length(bill, bytes)
         }
-        // Told only where it is in the cost already.
-        ModelJob::Search(_) if bill.completed => ProviderBill { searches: 1, ..bill },
+        ModelJob::Search(_) if bill.completed => {
+            ProviderBill { searches: search::billed_searches(&answer), ..bill }
+        }
         _ => bill,
     });
     let is_uncounted = streamed && bill.is_some_and(|bill| bill.completed && !bill.reported);

@@ -21,6 +21,9 @@ struct BillingAnswer<'a> {
     data: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
+    /// Blocks of an answer in Anthropic's own words.
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
     /// Seconds of a transcription.
     #[serde(default)]
     duration: Option<f64>,
@@ -142,7 +145,8 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
     };
     let choices = answer.choices.is_some_and(|choices| choices.get().starts_with('['));
     let text = answer.text.is_some_and(|text| text.get().starts_with('"'));
-    let completed = choices || text || answer.data.is_some();
+    let blocks = answer.content.is_some_and(|content| content.get().starts_with('['));
+    let completed = choices || text || blocks || answer.data.is_some();
     let reported = answer.usage.as_ref();
     let nothing = TokenUsage { calls: 1, ..TokenUsage::default() };
     let usage = reported.map_or(nothing, Reported::usage);
@@ -361,6 +365,27 @@ mod tests {
         assert_eq!(search.at(Some(&price)).usage.cost.0, 14_000 + 10_000_000);
         let unnamed = ModelPrice { search: None, ..price };
         assert_eq!(search.at(Some(&unnamed)).usage.cost.0, 14_000 + 40_000_000);
+    }
+
+    #[test]
+    fn a_search_in_anthropics_own_words_is_billed_by_tokens_and_searches() {
+        let answer = br#"{"type":"message","content":[{"type":"text","text":"an \"error\""}],"stop_reason":"end_turn",
+            "usage":{"input_tokens":6039,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":931,
+            "server_tool_use":{"web_search_requests":1}}}"#;
+        let bill = read_bill(answer).unwrap();
+        assert!(bill.completed && bill.reported && !bill.priced);
+        assert_eq!(find_failure(answer), None);
+        let price = ModelPrice {
+            prompt: NanoUsd(1_000_000_000),
+            completion: NanoUsd(5_000_000_000),
+            search: Some(NanoUsd(10_000_000)),
+            ..ModelPrice::default()
+        };
+        let bill = ProviderBill { searches: 1, ..bill }.at(Some(&price));
+        assert_eq!(bill.usage.cost.0, 6_039_000 + 4_655_000 + 10_000_000);
+        let failed =
+            br#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+        assert!(!read_bill(failed).unwrap().completed);
     }
 
     #[test]

@@ -265,8 +265,15 @@ async fn begin_call<'a>(
     let mut call = open_call(gateway, caller, estimate).await?;
     let is_internal = upstream.is_internal();
     let patience = first_patience(job, shape.collects, is_internal);
-    let mut question =
-        UpstreamRequest { path: job.path(&shape), subject, content_type, body, patience };
+    let is_native = job.is_native(shape.dialect);
+    let mut question = UpstreamRequest {
+        path: job.path(&shape),
+        subject,
+        content_type,
+        body,
+        patience,
+        is_native,
+    };
     loop {
         let asked = Instant::now();
         match upstream.ask(gateway.context.http(), &question, &mut call, &failed).await {

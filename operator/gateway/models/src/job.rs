@@ -8,14 +8,17 @@ use codebutler_crds::thread::TokenUsage;
 use codebutler_gateway_core::estimate;
 use http::HeaderValue;
 
+use super::dialect::ApiDialect;
 use super::drawing::DrawingJob;
 use super::form::RecordingForm;
 use super::prepare::RequestShape;
 use super::recording::{self, RecordingShape};
 use super::request::{ForwardableRequest, RequestError};
+use super::search;
 
-/// Bytes of what a search shows to the model, which are billed as if they had been sent.
+/// Bytes of what a search shows to the model, which are billed as if they had been sent. Anthropic shows whole pages.
 const FOUND: usize = 16 * 1024;
+const FOUND_WHOLE: usize = 96 * 1024;
 
 #[derive(Debug)]
 pub(crate) enum ModelJob {
@@ -31,10 +34,16 @@ impl ModelJob {
     /// Below the provider's base URL.
     pub(crate) fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
         match self {
+            Self::Search(_) if self.is_native(shape.dialect) => &["messages"],
             Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
             Self::Speech(_) => RecordingShape::of(shape).path(),
             Self::Drawing(job) => job.path(),
         }
+    }
+
+    /// Returns true if it is asked in the provider's own words, with its own headers: OpenAI's words know no search there.
+    pub(crate) fn is_native(&self, dialect: ApiDialect) -> bool {
+        matches!(self, Self::Search(_)) && dialect == ApiDialect::Anthropic
     }
 
     /// The model that was asked for.
@@ -80,7 +89,8 @@ impl ModelJob {
             Self::Search(request) => {
                 // OpenRouter's list tells no price of a search.
                 let search = estimate::price_searches(1, price);
-                let shown = estimate::estimate_chat(&[b' '; FOUND], Some(0), 1, price);
+                let found = if self.is_native(shape.dialect) { FOUND_WHOLE } else { FOUND };
+                let shown = estimate::estimate_chat(&vec![b' '; found], Some(0), 1, price);
                 estimate::estimate_chat(body, Some(request.cap(shape)), 1, price) + shown + search
             }
             Self::Speech(recording) => {
@@ -118,6 +128,9 @@ impl ModelJob {
     ) -> Result<(HeaderValue, Bytes), RequestError> {
         let json = HeaderValue::from_static("application/json");
         match self {
+            Self::Search(request) if self.is_native(shape.dialect) => {
+                Ok((json, search::native_body(request, shape)?.into()))
+            }
             Self::Chat(request) | Self::Search(request) => {
                 Ok((json, request.body(model, shape)?.into()))
             }

@@ -170,7 +170,12 @@ async fn search_by_model(
         }
         Ok(Ok(ModelReply::Stream(_))) => Err(failed("it was answered in pieces")),
         Ok(Err(error)) => {
-            Err(ApiError::new(error.code(), format!("the web search failed: {error}")))
+            let hint = if search::is_switched_off(dialect, &error.to_string()) {
+                search::SWITCH
+            } else {
+                ""
+            };
+            Err(ApiError::new(error.code(), format!("the web search failed: {error}{hint}")))
         }
         Err(_) => {
             Err(ApiError::new(ErrorCode::Unavailable, "the gateway lost this search: try again"))
@@ -201,11 +206,12 @@ fn choose_searcher(
         let message = match wanted {
             Some(wanted) => format!(
                 "the model `{wanted}` of spec.web.searchModel is none of this role's, or can't search the web: a \
-                 person has to name one of OpenRouter's, or one of OpenAI's search models, that the role has"
+                 person has to name one of OpenRouter's or Anthropic's, or one of OpenAI's search models, that the \
+                 role has"
             ),
-            None => "no web search is to be had: none of this role's models can search, and the installation \
-                     names no search provider (--search-provider). Work with what you have, or ask a person to \
-                     look it up"
+            None => "no web search is to be had: none of this role's models can search, and neither the Repo \
+                     (spec.web.search) nor the installation (--search-provider) names a search service. Work with \
+                     what you have, or ask a person to look it up"
                 .to_owned(),
         };
         ApiError::new(ErrorCode::Forbidden, message)

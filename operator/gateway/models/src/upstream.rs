@@ -1,6 +1,7 @@
 //! One model call to the provider, with retries where a repetition can't be billed twice.
 
 pub mod lookup;
+mod sending;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_gateway_core::remote::annotation_name;
 use codebutler_gateway_core::secrets::SecretError;
 use codebutler_runtime::step;
-use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
-use http::{HeaderValue, Method, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
@@ -228,6 +229,8 @@ pub struct UpstreamRequest<'a> {
     pub body: Bytes,
     /// Time that the answer may take to begin.
     pub patience: Duration,
+    /// True if it is in the provider's own words, which want the key in a header of its own.
+    pub is_native: bool,
 }
 
 /// Subject of a call, for sentences: the model and the role.
@@ -359,11 +362,6 @@ impl<'a> ModelUpstream<'a> {
         self.authorization.to_str().unwrap_or_default().trim_start_matches("Bearer ")
     }
 
-    /// Builds a request with the key.
-    fn request(&self, http: &reqwest::Client, method: Method, url: Url) -> reqwest::RequestBuilder {
-        bare_request(http, method, url).header(AUTHORIZATION, self.authorization.clone())
-    }
-
     async fn send(
         &self,
         http: &reqwest::Client,
@@ -375,7 +373,7 @@ impl<'a> ModelUpstream<'a> {
             .pop_if_empty()
             .extend(question.path);
         let sent = self
-            .request(http, Method::POST, url)
+            .call_request(http, url, question.is_native)?
             .header(CONTENT_TYPE, question.content_type.clone())
             .body(question.body.clone())
             .send();
@@ -422,14 +420,6 @@ impl<'a> ModelUpstream<'a> {
             error => Err(error),
         }
     }
-}
-
-/// A request without a key. Servers without TLS get a connection for each one: llama.cpp's closes it after every
-/// stream, whatever its `Keep-Alive` header says, and a request that meets the end is lost.
-fn bare_request(http: &reqwest::Client, method: Method, url: Url) -> reqwest::RequestBuilder {
-    let plain = url.scheme() == "http";
-    let request = http.request(method, url);
-    if plain { request.header(CONNECTION, "close") } else { request }
 }
 
 /// Reads as much of a refusal as is looked at.

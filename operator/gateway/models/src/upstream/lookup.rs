@@ -8,7 +8,8 @@ use codebutler_gateway_core::secrets::SecretError;
 use http::{Method, StatusCode};
 use tokio::time::timeout;
 
-use super::{ModelError, ModelUpstream, bare_request, collect_answer, read_beginning};
+use super::sending::bare_request;
+use super::{ModelError, ModelUpstream, collect_answer, read_beginning};
 use crate::dialect::ApiDialect;
 use crate::facts::list::{self, ListPage};
 use crate::facts::llama::LlamaProps;

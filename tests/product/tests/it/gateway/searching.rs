@@ -2,6 +2,8 @@
 //! found may be opened.
 
 use codebutler_crds::{NanoUsd, names};
+use codebutler_testbed::models::{ModelCard, ModelOptions, ModelScript, PlayedCatalogue};
+use codebutler_testbed::slack::SlackOptions;
 use serde_json::{Value, json};
 
 use super::egress::FETCH;
@@ -11,6 +13,7 @@ use super::{World, eventually, set_tools, thread};
 const SEARCH: &str = "/v1/web/search";
 const HAIKU: &str = "anthropic/claude-haiku-4.5";
 const OPUS: &str = "anthropic/claude-opus-5";
+const CLAUDE: &str = "claude-haiku-4-5";
 
 fn found(cost: f64) -> Value {
     let cite = |url: &str, title: &str| {
@@ -160,4 +163,69 @@ async fn a_search_that_fails_says_what_to_do() {
     let (status, answer) = world.post("coder", SEARCH, &json!({"query": "a"})).await;
     let said = answer["error"]["message"].as_str().unwrap_or_default();
     assert!(status == 403 && said.contains("spec.web.searchModel"), "{answer}");
+}
+
+/// A world whose coder has a model of Anthropic's, at a provider that answers as Anthropic does.
+async fn claude_world() -> World {
+    let provider =
+        ModelOptions { catalogue: PlayedCatalogue::Anthropic, ..ModelOptions::default() };
+    let provider = provider.offer(ModelCard::new(CLAUDE));
+    let prices = json!({CLAUDE: {"prompt": "1", "completion": "5"}});
+    let spec = json!({"model": {"api": "Anthropic", "prices": prices}});
+    let script = ModelScript::of("coder", vec![]);
+    let role = json!({"pool": [CLAUDE]});
+    let world = World::play_at(SlackOptions::default(), provider, script, (&spec, &role)).await;
+    set_tools(&world, "coder", &["Read", "WebFetch", "WebSearch"]).await;
+    eventually("the role to have its tools", || async {
+        world.post("coder", SEARCH, &json!({"query": ""})).await.0 == 400
+    })
+    .await;
+    world
+}
+
+#[tokio::test]
+async fn claude_searches_with_anthropics_own_tool_and_both_tokens_and_searches_are_billed() {
+    let world = claude_world().await;
+    let (status, answer) = world.post("coder", SEARCH, &json!({"query": "release notes"})).await;
+    assert_eq!(status, 200, "{answer}");
+    let first = json!({"title": "Guide", "url": "https://docs.search.invalid/guide",
+        "snippet": "It says so. (April 30, 2026)"});
+    assert_eq!(answer["results"][0], first);
+    assert_eq!(answer["results"].as_array().unwrap().len(), 2, "{answer}");
+    let asked = world.models.requests();
+    let sent = &asked.last().unwrap().body;
+    assert_eq!((&sent["model"], sent.get("stream")), (&json!(CLAUDE), None), "{sent}");
+    assert_eq!(sent["tools"][0]["max_uses"], 1, "one search is paid for");
+    let billed = world.models.billed().total();
+    assert!(billed > NanoUsd(10_000_000), "ten dollars for a thousand searches: {billed}");
+    eventually("exactly that to be on the Thread", || async {
+        let status = world.thread().await.status.unwrap_or_default();
+        let usage = status.roles.get("coder").map(|role| role.usage);
+        usage.is_some_and(|usage| usage.calls == 1 && usage.cost == billed)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_search_of_claudes_that_fails_within_its_answer_is_told_and_its_tokens_are_billed() {
+    let world = claude_world().await;
+    let query = "something failing with too_many_requests";
+    let (status, answer) = world.post("coder", SEARCH, &json!({"query": query})).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["results"], json!([]));
+    assert!(answer["note"].as_str().unwrap().contains("search again in a minute"), "{answer}");
+    let billed = world.models.billed().total();
+    assert!(billed < NanoUsd(10_000_000), "no search was made: {billed}");
+    eventually("the tokens to be on the Thread", || async {
+        let status = world.thread().await.status.unwrap_or_default();
+        status.roles.get("coder").is_some_and(|role| role.usage.cost == billed)
+    })
+    .await;
+    // A key that is refused there is the model API's, and is said as such.
+    world.cluster.secret("model", &world.models.url(), &json!({"apiKey": "sk-ant-wrong"})).await;
+    eventually("the key to be refused", || async {
+        let (status, answer) = world.post("coder", SEARCH, &json!({"query": "a"})).await;
+        status != 200 && answer.to_string().contains("API key in Secret `model`")
+    })
+    .await;
 }

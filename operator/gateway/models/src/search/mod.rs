@@ -1,10 +1,14 @@
-//! Web search by a model's provider: a call of the role's whose answer names its sources. Pure.
+//! Web search by a model's provider: a call of the role's whose answer names its sources. [`anthropic`] is the form of
+//! Anthropic's own API. Pure.
+
+mod anthropic;
 
 use std::collections::HashSet;
 
 use codebutler_crds::wire::{WebResult, WebResults};
 use serde_json::{Value, json};
 
+pub(crate) use self::anthropic::native_body;
 use super::dialect::ApiDialect;
 
 /// Most results of a search.
@@ -28,8 +32,20 @@ pub(crate) fn can_search(dialect: ApiDialect, id: &str) -> bool {
     match dialect {
         ApiDialect::OpenRouter => true,
         ApiDialect::OpenAi => id.contains("-search"),
-        ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::Plain => false,
+        ApiDialect::Anthropic => anthropic::can_search(id),
+        ApiDialect::Azure | ApiDialect::Plain => false,
     }
+}
+
+/// Way out where an organization has Anthropic's search switched off.
+pub(crate) const SWITCH: &str =
+    ". An administrator of the account switches web search on in the Claude Console, under Privacy";
+
+/// True if a refusal in the provider's words speaks of its search tool.
+pub(crate) fn is_switched_off(dialect: ApiDialect, said: &str) -> bool {
+    let said = said.to_lowercase();
+    let is_about_tool = said.contains("web search") || said.contains("web_search");
+    dialect == ApiDialect::Anthropic && is_about_tool && said.contains("enabled")
 }
 
 /// The request that has `query` looked for.
@@ -38,6 +54,9 @@ pub(crate) fn search_request(dialect: ApiDialect, model: &str, query: &str) -> V
         "Search the web, and list the sources that you found, one a line, each with one sentence on what it says. \
          Search for:\n{query}"
     );
+    if dialect == ApiDialect::Anthropic {
+        return anthropic::search_request(model, &task);
+    }
     let mut body = json!({
         "model": model,
         "messages": [{"role": "user", "content": task}],
@@ -58,6 +77,9 @@ pub(crate) fn search_request(dialect: ApiDialect, model: &str, query: &str) -> V
 /// The sources that an answer names, and what is missing. Nothing if it is no answer.
 pub(crate) fn read_sources(dialect: ApiDialect, answer: &[u8]) -> Option<WebResults> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
+    if answer["type"] == "message" {
+        return anthropic::read_sources(&answer);
+    }
     let choice = answer.pointer("/choices/0")?;
     let message = choice.get("message")?;
     let text = CitedText::of(message);
@@ -89,10 +111,20 @@ pub(crate) fn read_sources(dialect: ApiDialect, answer: &[u8]) -> Option<WebResu
 
 /// Searches that the provider counts; None where it may have searched without a count, as OpenAI does.
 fn count_searches(dialect: ApiDialect, usage: &Value) -> Option<u64> {
-    let told = ["server_tool_use_details", "server_tool_use"].map(|name| &usage[name]);
-    let counted = told.iter().filter_map(|one| one["web_search_requests"].as_u64()).max();
     // OpenRouter leaves out the count of a tool that was not used.
-    counted.or((dialect == ApiDialect::OpenRouter).then_some(0))
+    told_searches(usage).or((dialect == ApiDialect::OpenRouter).then_some(0))
+}
+
+/// Searches that the provider counts; nothing where it does not say.
+fn told_searches(usage: &Value) -> Option<u64> {
+    let told = ["server_tool_use_details", "server_tool_use"].map(|name| &usage[name]);
+    told.iter().filter_map(|one| one["web_search_requests"].as_u64()).max()
+}
+
+/// Searches that an answer is billed for: those that it counts, or the one that it was asked for.
+pub(crate) fn billed_searches(answer: &[u8]) -> u64 {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    told_searches(&answer["usage"]).unwrap_or(1)
 }
 
 /// An address without what tells its owner where a reader comes from.
@@ -204,6 +236,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_provider_counts_is_billed_and_else_the_one_that_was_asked_for() {
+        let usage = |usage: Value| billed_searches(json!({"usage": usage}).to_string().as_bytes());
+        assert_eq!(usage(json!({"server_tool_use": {"web_search_requests": 2}})), 2);
+        assert_eq!(usage(json!({"server_tool_use": {"web_search_requests": 0}})), 0);
+        assert_eq!(usage(json!({"server_tool_use": null})), 1);
+        assert_eq!(usage(json!({})), 1);
+    }
+
+    #[test]
     fn an_answer_without_a_search_is_told_from_one_that_found_nothing() {
         let read_as = |dialect, answer: Value| {
             let found = read_sources(dialect, answer.to_string().as_bytes()).unwrap();
@@ -270,6 +311,9 @@ mod tests {
         assert!(can && body["tools"][0]["type"] == "openrouter:web_search", "{body}");
         let (can, body) = asked(ApiDialect::OpenAi, "gpt-5-search-api");
         assert!(can && body.get("tools").is_none() && body["web_search_options"].is_object());
+        let (can, body) = asked(ApiDialect::Anthropic, "claude-haiku-4-5");
+        assert!(can && body["tools"][0]["type"] == "web_search_20250305", "{body}");
+        assert_eq!(body["tools"][0]["max_uses"], 1);
         assert!(!asked(ApiDialect::OpenAi, "gpt-5.6").0);
         assert!(!asked(ApiDialect::Plain, "qwen3").0);
     }
