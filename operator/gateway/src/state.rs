@@ -40,7 +40,7 @@ use crate::cgroup;
 use crate::egress_endpoints::services::EgressServices;
 use crate::paid_calls::PaidCalls;
 use crate::slack_consent::SlackConsent;
-use crate::web::{FoundPages, OpenedPages, SearchEngine};
+use crate::web::{FoundPages, OpenedPages, RobotsCache, SearchEngine};
 use crate::work::WorkServices;
 
 /// Parts of a gateway that outlive a term of the leader.
@@ -149,6 +149,7 @@ impl GatewayBase {
             searcher: build_searcher(&models),
             found: FoundPages::default(),
             opened: OpenedPages::default(),
+            robots: RobotsCache::default(),
             notices,
             outcomes: outcomes.clone(),
             metrics: metrics.clone(),

@@ -11,7 +11,7 @@ use codebutler_gateway_core::searcher::WebSearcher;
 use codebutler_git::outcome::HostOutcomes;
 use tokio_util::sync::CancellationToken;
 
-use crate::web::{FoundPages, OpenedPages, SearchEngine};
+use crate::web::{FoundPages, OpenedPages, RobotsCache, SearchEngine};
 
 /// Services of one term of the leader.
 pub struct EgressServices {
@@ -29,6 +29,8 @@ pub struct EgressServices {
     pub found: FoundPages,
     /// Pages that roles have opened.
     pub opened: OpenedPages,
+    /// Wishes of sites about programs.
+    pub robots: RobotsCache,
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
     /// Masks what may not leave.

@@ -1,12 +1,15 @@
 //! `/v1/web/…`: pages and search results for roles that may read the web. [`fetch`] gets one page or file
-//! under the same rules as a workspace's own connections, [`text`] makes words of it, [`search`]
-//! asks the service that the Repo or the operator's configuration names, or else a model whose provider can search,
-//! [`found`] remembers what may be opened since a search has found it, and [`cited`] what was opened.
+//! under the same rules as a workspace's own connections, asked for by [`ask`], and leaves alone what its
+//! site's robots.txt closes ([`robots`]). [`text`] makes words of it. [`search`] asks the service that the
+//! Repo or the operator's configuration names; without one a model searches whose provider can. [`found`]
+//! remembers what may be opened since a search has found it, and [`cited`] what was opened.
 
+mod ask;
 mod cited;
 mod depth;
 mod fetch;
 mod found;
+mod robots;
 mod search;
 mod text;
 
@@ -28,9 +31,11 @@ use kube::ResourceExt as _;
 use serde::Deserialize;
 use url::{Url, form_urlencoded};
 
+use self::ask::PageRules;
 pub use self::cited::OpenedPages;
-use self::fetch::PageRules;
+use self::fetch::PageWays;
 pub use self::found::FoundPages;
+pub use self::robots::RobotsCache;
 use self::search::ChosenSearch;
 pub use self::search::{
     SearchEngine, SearchOptions, SearchProvider, check_query, run_search_standing,
@@ -46,7 +51,8 @@ pub async fn fetch_page(
     let (web, key) = (caller.repo.spec.web.clone().unwrap_or_default(), caller.key());
     let is_found = |url: &Url| web.open_results && gateway.found.has(&key, url);
     let rules = PageRules { egress: &caller.repo.spec.egress, web: &web, is_found: &is_found };
-    let page = fetch::fetch_page(&gateway.egress, &rules, &wanted).await;
+    let ways = PageWays { egress: &gateway.egress, robots: &gateway.robots };
+    let page = fetch::fetch_page(ways, &rules, &wanted).await;
     if let Some(page) = page.as_ref().ok().filter(|page| page.status < 400 && !page.is_document) {
         gateway.opened.remember(&caller, &[&wanted.url, &page.url]);
     }
@@ -71,7 +77,8 @@ pub async fn fetch_file(
     let (web, key) = (caller.repo.spec.web.clone().unwrap_or_default(), caller.key());
     let is_found = |url: &Url| web.open_results && gateway.found.has(&key, url);
     let rules = PageRules { egress: &caller.repo.spec.egress, web: &web, is_found: &is_found };
-    let file = fetch::fetch_file(&gateway.egress, &rules, &url).await.map_err(|error| {
+    let ways = PageWays { egress: &gateway.egress, robots: &gateway.robots };
+    let file = fetch::fetch_file(ways, &rules, &url).await.map_err(|error| {
         gateway.metrics.egress_refused(error.reason());
         ApiError::from(error)
     })?;

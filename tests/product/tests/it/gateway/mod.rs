@@ -49,6 +49,7 @@ mod remote_change;
 mod removed;
 mod replicas;
 mod rights;
+mod robots;
 mod search_services;
 mod searching;
 mod seats;
