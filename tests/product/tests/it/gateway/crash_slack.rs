@@ -6,7 +6,7 @@ use std::time::Duration;
 use codebutler_crds::SlackTs;
 use codebutler_crds::thread::AnswerFeedback;
 use codebutler_testbed::models::ModelScript;
-use codebutler_testbed::slack::ModalView;
+use codebutler_testbed::slack::{ModalView, RateLimits, SlackOptions};
 use serde_json::json;
 
 use super::crash::Holder;
@@ -62,7 +62,10 @@ impl World {
 }
 
 async fn world() -> World {
-    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    // A gateway opens one connection a minute from the tenth on by Slack's limits: here many are started.
+    let workspace = SlackOptions { rate_limits: RateLimits::Off, ..SlackOptions::default() };
+    let script = ModelScript::of("coder", vec![]);
+    let world = World::play_in(workspace, script, &json!({}), &json!({})).await;
     // From here on it is known what was said.
     let holder = world.hears(None).await;
     world.read_back("0.000001").await;
