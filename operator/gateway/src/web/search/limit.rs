@@ -27,13 +27,15 @@ impl ReachedLimit {
         };
         let (remaining, resets) = (figures("x-ratelimit-remaining"), figures("x-ratelimit-reset"));
         let limits = figures("x-ratelimit-limit");
-        let is_used = |index: usize| remaining.get(index).is_none_or(|left| *left == 0);
+        // Zero stands for a window without a limit, of which nothing is ever left either.
+        let is_limited = |index: usize| limits.get(index).is_none_or(|most| *most > 0);
+        let is_used =
+            |index: usize| is_limited(index) && remaining.get(index).is_none_or(|left| *left == 0);
         let used = resets.iter().enumerate().filter(|(index, _)| is_used(*index));
         match used.max_by_key(|(_, seconds)| **seconds) {
             Some((index, seconds)) => Self {
                 passes_in: Some(Duration::from_secs(*seconds)),
-                // Zero stands for a window without a limit.
-                most: limits.get(index).copied().filter(|most| *most > 0),
+                most: limits.get(index).copied(),
             },
             None => Self::default(),
         }
@@ -92,6 +94,18 @@ mod tests {
         ]);
         assert_eq!((month.short_wait(1.0), month.is_quota()), (None, true));
         assert_eq!(month.describe(), " (the plan has 15000), again in 17 days");
+    }
+
+    #[test]
+    fn a_month_without_a_limit_is_never_used_up() {
+        let second = read(&[
+            ("x-ratelimit-limit", "50, 0"),
+            ("x-ratelimit-remaining", "0, 0"),
+            ("x-ratelimit-reset", "1, 1419704"),
+        ]);
+        assert_eq!(second.short_wait(0.0), Some(Duration::from_secs(1)));
+        assert!(!second.is_quota());
+        assert_eq!(second.describe(), " (the plan has 50), again in 1 s");
     }
 
     #[test]
