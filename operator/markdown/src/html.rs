@@ -395,6 +395,7 @@ mod tests {
         assert!(picture.contains("<a ") && !picture.contains("<img"), "{picture}");
         assert!(html("[//]: # (hidden order)").contains("hidden order"));
         assert!(html("```sh hidden order\nls\n```").contains("hidden order"));
+        assert!(html("|a|\n|-|\n|1| hidden order |").contains("1| hidden order"));
     }
 
     #[test]

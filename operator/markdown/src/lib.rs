@@ -25,7 +25,7 @@ use pulldown_cmark::{OffsetIter, Options, Parser};
 /// A text as [`parse_events`] takes it: nothing in it stays unseen.
 #[must_use]
 pub fn prepare_source(markdown: &str) -> String {
-    hidden::show_definitions(without_lazy_quotes(markdown.trim_end()))
+    hidden::show_cells(hidden::show_definitions(without_lazy_quotes(markdown.trim_end())))
 }
 
 /// The events of a prepared text, with their places in it.

@@ -178,6 +178,8 @@ fn what_a_reader_of_markdown_would_not_see_is_shown() {
         (format!("See [it][1].\n\n[1]: https://e.example '{order}'"), 1),
         (format!("```sh {order}\nls\n```"), 1),
         (format!("<!-- {order} -->"), 1),
+        (format!("| a | b |\n|---|---|\n| 1 | 2 | {order} |\n| 1 | 2 | 3 | `x` | {order}"), 2),
+        (format!("> | a |\n> |---|\n> | 1 | {order} | \\| {order} |"), 2),
         (many, 40),
     ] {
         let shown = render_inline(&hidden);
@@ -272,7 +274,10 @@ fn odd_tables_are_tables_and_code_is_none() {
     let ragged = tables("| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 |\n||\n");
     assert_eq!(ragged[0]["rows"].as_array().unwrap().len(), 4);
     assert_eq!(cells(&ragged[0], 1), ["1", " "]);
-    assert_eq!(cells(&ragged[0], 2), ["1", "2"]);
+    assert_eq!(cells(&ragged[0], 2), ["1", "2 | 3"]);
+    let piped = tables("| a | b |\n|---|---|\n| x | `ls | wc` |\n| y | z | | |");
+    assert_eq!(cells(&piped[0], 1), ["x", "code{ls | wc}"]);
+    assert_eq!(cells(&piped[0], 2), ["y", "z"]);
     let headless = tables("| | |\n|---|---|\n| x | y |");
     assert_eq!(cells(&headless[0], 0), [" ", " "]);
     let only_head = tables("| a |\n|---|");
