@@ -3,6 +3,7 @@
 use codebutler_crds::web::SearchService;
 use codebutler_crds::wire::{WebResult, WebResults};
 use serde::Deserialize;
+use serde_json::Value;
 use url::Url;
 
 /// Maximum number of results.
@@ -66,28 +67,18 @@ struct BraveAnswer {
 #[derive(Default, Deserialize)]
 struct BraveWeb {
     #[serde(default)]
-    results: Vec<Hit>,
+    results: Vec<Value>,
 }
 
 #[derive(Deserialize)]
 struct SearxngAnswer {
-    results: Vec<Hit>,
+    results: Vec<Value>,
     /// Engines that did not answer, each with its trouble.
     #[serde(default)]
-    unresponsive_engines: Vec<Vec<String>>,
+    unresponsive_engines: Vec<Value>,
 }
 
-#[derive(Deserialize)]
-struct Hit {
-    #[serde(default)]
-    title: Option<String>,
-    #[serde(default)]
-    url: Option<String>,
-    #[serde(default, alias = "content")]
-    description: Option<String>,
-}
-
-/// The results of an answer.
+/// The results of an answer. Fields of an odd form are taken as missing: SearXNG hands on what its engines say.
 ///
 /// # Errors
 /// When it is none of the service's.
@@ -104,30 +95,33 @@ pub(super) fn read_results(service: SearchService, body: &[u8]) -> serde_json::R
             (answer.results, note)
         }
     };
-    let short = |text: Option<String>, most: usize| {
-        text.unwrap_or_default().chars().take(most).collect::<String>()
+    let read = |hit: &Value| {
+        let url = hit["url"].as_str()?;
+        let has_address = url.starts_with("http://") || url.starts_with("https://");
+        let snippet = hit["content"].as_str().or_else(|| hit["description"].as_str());
+        has_address.then(|| WebResult {
+            title: short(hit["title"].as_str(), 200),
+            url: short(Some(url), 2000),
+            snippet: short(snippet, 600),
+        })
     };
-    let has_address = |hit: &Hit| {
-        hit.url
-            .as_deref()
-            .is_some_and(|url| url.starts_with("http://") || url.starts_with("https://"))
-    };
-    let results = hits.into_iter().filter(has_address).take(MOST);
-    let results = results.map(|hit| WebResult {
-        title: short(hit.title, 200),
-        url: short(hit.url, 2000),
-        snippet: short(hit.description, 600),
-    });
+    let results = hits.iter().filter_map(read).take(MOST);
     Ok(WebResults { results: results.collect(), note })
 }
 
+fn short(text: Option<&str>, most: usize) -> String {
+    text.unwrap_or_default().chars().take(most).collect()
+}
+
 /// A sentence about engines of SearXNG that did not answer: what they know is missing.
-fn describe_silent(engines: &[Vec<String>]) -> Option<String> {
-    let named = engines.iter().filter(|engine| !engine.is_empty()).take(ENGINES);
-    let named: Vec<String> = named
-        .map(|engine| engine.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(": "))
-        .map(|text| text.chars().filter(|c| !c.is_control()).take(ENGINE).collect())
-        .collect();
+fn describe_silent(engines: &[Value]) -> Option<String> {
+    let words = |engine: &Value| {
+        let words = engine.as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.take(2).collect::<Vec<_>>().join(": ")
+    };
+    let named = engines.iter().map(words).filter(|text| !text.is_empty()).take(ENGINES);
+    let named: Vec<String> =
+        named.map(|text| text.chars().filter(|c| !c.is_control()).take(ENGINE).collect()).collect();
     (!named.is_empty()).then(|| {
         format!("these search engines did not answer, so sources are missing: {}", named.join("; "))
     })
@@ -173,6 +167,18 @@ mod tests {
         assert_eq!(found.results, [wanted]);
         let note = found.note.unwrap();
         assert!(note.ends_with("google: Suspended: CAPTCHA; bing"), "{note}");
+    }
+
+    #[test]
+    fn an_odd_result_does_not_spoil_the_others() {
+        let answer = br#"{"results":[7,{"title":["T"],"url":"https://a.dev","content":null,"description":"d"},
+            {"title":"T","url":"https://b.dev","content":"c","description":"d"},{"url":{"x":1}}],
+            "unresponsive_engines":[["bing",null],"google",[7]]}"#;
+        let found = read_results(SearchService::SearXng, answer).unwrap();
+        let told: Vec<_> =
+            found.results.iter().map(|hit| (&*hit.title, &*hit.url, &*hit.snippet)).collect();
+        assert_eq!(told, [("", "https://a.dev", "d"), ("T", "https://b.dev", "c")]);
+        assert!(found.note.unwrap().ends_with("missing: bing"));
     }
 
     #[test]
