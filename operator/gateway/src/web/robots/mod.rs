@@ -35,6 +35,8 @@ const SHOWN: usize = 100;
 #[derive(Clone, Debug)]
 enum HostWish {
     Rules(Arc<RobotsRules>),
+    /// It leads to where this Repo may not read: no rule for it, and no answer for other Repos.
+    Elsewhere,
     /// It could not be read, and why: nobody knows what it says.
     Trouble(String),
 }
@@ -71,6 +73,7 @@ impl RobotsCache {
         };
         let host = || url.host_str().unwrap_or_default().to_owned();
         match wish {
+            HostWish::Elsewhere => Ok(()),
             HostWish::Trouble(why) => Err(FetchError::RobotsUnknown { host: host(), why }),
             HostWish::Rules(rules) => {
                 let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -104,6 +107,7 @@ impl RobotsCache {
         };
         let is_kept = match &wish {
             HostWish::Rules(rules) => rules.size() <= MOST_KEPT,
+            HostWish::Elsewhere => false,
             HostWish::Trouble(_) => true,
         };
         if is_kept {
@@ -131,8 +135,8 @@ async fn read_wish(
         let answer = match sent {
             Ok(answer) => answer,
             Err(error) if hops == 0 => return Err(error),
-            // It leads to where nothing may be read, or is: there is no such file.
-            Err(_) => return Ok(none()),
+            Err(FetchError::Failed(why)) => return Ok(HostWish::Trouble(why.to_owned())),
+            Err(_) => return Ok(HostWish::Elsewhere),
         };
         match next_address(&url, &answer) {
             Ok(None) => break answer,

@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::egress::FETCH;
 use super::{World, eventually, set_tools};
 
-/// A site with a text for every page, and a robots.txt.
+/// A site with a text for every page, and a robots.txt, whose text is an address where its status is 302.
 struct Site {
     host: String,
     play: Arc<SitePlay>,
@@ -45,7 +45,13 @@ impl Site {
 async fn answer_page(State(play): State<Arc<SitePlay>>, uri: Uri) -> Response {
     *play.asked.lock().unwrap().entry(uri.to_string()).or_default() += 1;
     let (status, text) = match uri.path() {
-        "/robots.txt" => play.robots.lock().unwrap().clone(),
+        "/robots.txt" => {
+            let (status, text) = play.robots.lock().unwrap().clone();
+            if status == 302 {
+                return (StatusCode::FOUND, [(header::LOCATION, text)]).into_response();
+            }
+            (status, text)
+        }
         "/moved" => {
             let to = [(header::LOCATION, "/private/page")];
             return (StatusCode::FOUND, to).into_response();
@@ -133,4 +139,20 @@ async fn a_site_without_rules_is_open_and_one_whose_rules_are_lost_is_not() {
         "{said}"
     );
     assert_eq!(broken.asked("/page"), 0);
+}
+
+#[tokio::test]
+async fn a_file_that_a_repo_may_not_read_counts_as_soon_as_it_may() {
+    let elsewhere = Site::start(200, "User-agent: *\nDisallow: /").await;
+    let site = Site::start(302, &format!("http://{}/robots.txt", elsewhere.host)).await;
+    let world = world_of(&[&site]).await;
+    let fetch = || async {
+        let url = format!("http://{}/page", site.host);
+        world.post("pm", FETCH, &json!({"url": url})).await.0
+    };
+    assert_eq!(fetch().await, 200);
+    assert_eq!(elsewhere.asked("/robots.txt"), 0);
+    let patch = json!({"spec": {"web": {"hosts": [site.host, elsewhere.host]}}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
+    eventually("the rules to be read where they are", || async { fetch().await == 403 }).await;
 }
