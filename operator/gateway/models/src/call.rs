@@ -65,8 +65,8 @@ pub(crate) async fn make_call(
     let outcome = trying.instrument(trace::call_span(&caller, job.model())).await;
     let label = outcome.as_ref().err().map_or("ok", |error| error.outcome());
     if !gateway.requests.are_cut() {
-        note_service(&gateway, &caller, &made.model, outcome.as_ref().err().map(|error| &**error))
-            .await;
+        let error = outcome.as_ref().err().map(|error| &**error);
+        note_service(&gateway, &caller, &job, (made.model.as_str(), error)).await;
     }
     gateway.metrics.model_call(&caller, &made.model, label, begun.elapsed());
     if let Some(bill) = &made.bill {
@@ -87,12 +87,16 @@ pub(crate) async fn make_call(
 async fn note_service(
     gateway: &ModelServices,
     caller: &ProvenCaller,
-    model: &str,
-    error: Option<&ModelError>,
+    job: &ModelJob,
+    (model, error): (&str, Option<&ModelError>),
 ) {
+    // A provider may refuse its search alone: what else a model is asked, it answers all the same.
+    let is_search = matches!(job, ModelJob::Search(_));
     match error {
         None => gateway.conditions.model_works(&caller.repo, model).await,
-        Some(ModelError::Refused(refused)) if refused.is_for_people() => {
+        Some(ModelError::Refused(refused))
+            if refused.is_for_people() && (refused.is_about_account() || !is_search) =>
+        {
             let reason = if refused.is_about_account() { "Refused" } else { "ModelRefused" };
             gateway.conditions.model_fails(&caller.repo, reason, &refused.sentence).await;
         }

@@ -156,6 +156,22 @@ async fn a_search_is_paid_once_for_a_key_and_its_answer_is_found_again() {
 }
 
 #[tokio::test]
+async fn a_provider_that_refuses_its_search_alone_is_reachable() {
+    let provider = Provider::start().await;
+    let world = searching_world(&provider, &json!({})).await;
+    provider.next(400, None, &json!({"error": {"message": "web_search is not enabled"}}));
+    let (_, answer) = world.post("coder", SEARCH, &json!({"query": "a"})).await;
+    assert!(answer.to_string().contains("web_search is not enabled"), "{answer}");
+    // It is counted once everything is said of it.
+    eventually("the call to be counted", || async {
+        world.metrics().await.contains("codebutler_model_calls_total{")
+    })
+    .await;
+    let said = world.condition("ModelReachable").await;
+    assert!(!said.contains("web_search"), "{said}");
+}
+
+#[tokio::test]
 async fn a_search_that_fails_says_what_to_do() {
     let provider = Provider::start().await;
     let spec = json!({"web": {"searchModel": "x/unknown", "openResults": false}});
@@ -225,7 +241,7 @@ async fn a_search_of_claudes_that_fails_within_its_answer_is_told_and_its_tokens
     world.cluster.secret("model", &world.models.url(), &json!({"apiKey": "sk-ant-wrong"})).await;
     eventually("the key to be refused", || async {
         let (status, answer) = world.post("coder", SEARCH, &json!({"query": "a"})).await;
-        status != 200 && answer.to_string().contains("API key in Secret `model`")
+        status != 200 && answer.to_string().contains("refused the key of Secret `model`")
     })
     .await;
 }
