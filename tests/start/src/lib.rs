@@ -7,7 +7,7 @@
 mod facts;
 mod verdict;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -60,8 +60,20 @@ fn start_demo(arguments: &[OsString], jobs: Option<u64>) -> ExitCode {
         command.arg("--release");
     }
     command.args(["--package", "codebutler-product", "--bin", "demo", "--"]).args(arguments);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_this_package(name)) {
+        command.env_remove(name);
+    }
     command.envs(jobs.map(|jobs| (JOBS, jobs.to_string())));
     become_command(command)
+}
+
+/// True for a variable with which cargo describes this package to this program. Build scripts of some crates, such as
+/// `ring`, ask cargo to begin anew when one of these changes: with them, every build here would repeat what
+/// `cargo test` has built, and the next `cargo test` what this one has.
+fn is_of_this_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
+        || ["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"].contains(&&*name)
 }
 
 /// This process goes on as that command, so that Ctrl-C reaches the demo alone and the shell waits for its end.

@@ -67,6 +67,20 @@ fn it_becomes_the_demo_with_the_same_arguments_and_its_exit_code() {
 }
 
 #[test]
+fn cargo_does_not_take_the_first_program_for_a_change_of_what_is_built() {
+    let script = "echo \"$CARGO_PKG_NAME $CARGO_MANIFEST_DIR $CARGO_HOME\"; exit 0";
+    let machine = SmallMachine::with("described", &[("cargo", script), GIT, CC, DISK]);
+    // As `cargo run` describes this package to its program.
+    let described = [
+        ("CARGO_PKG_NAME", "codebutler-start"),
+        ("CARGO_MANIFEST_DIR", "/src/tests/start"),
+        ("CARGO_HOME", "/home/ana/.cargo"),
+    ];
+    let (code, out, errors) = machine.start(&[], &described);
+    assert_eq!((code, out.trim()), (0, "/home/ana/.cargo"), "{errors}");
+}
+
+#[test]
 fn a_machine_that_lacks_something_is_told_before_anything_is_built() {
     let full = ("df", "echo head; echo 'disk 90000000 1 204800 99% /'");
     let refused =
