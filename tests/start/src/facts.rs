@@ -62,8 +62,7 @@ pub(crate) fn gather_facts(programs: &Path, arguments: &[OsString]) -> MachineFa
     let mut facts = MachineFacts {
         system: std::env::consts::OS.to_owned(),
         git: first_line("git", &["--version"]),
-        // Named by the user where it has another name.
-        has_compiler: std::env::var_os("CC").is_some() || is_there("cc"),
+        has_compiler: names_compiler(std::env::vars_os().map(|(name, _)| name)) || is_there("cc"),
         folder: folder.display().to_string(),
         processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
         has_own_jobs: std::env::var_os(JOBS).is_some(),
@@ -81,6 +80,14 @@ pub(crate) fn gather_facts(programs: &Path, arguments: &[OsString]) -> MachineFa
             .map_or(0, |kib| kib >> 10);
     }
     facts
+}
+
+/// True if the user names a compiler, as one does where it is not called `cc`: for all systems, or for one of them.
+fn names_compiler(mut variables: impl Iterator<Item = OsString>) -> bool {
+    variables.any(|name| {
+        let name = name.to_string_lossy();
+        ["CC", "HOST_CC", "TARGET_CC"].contains(&&*name) || name.starts_with("CC_")
+    })
 }
 
 /// True where the product runs on the nodes of a cluster, or not at all: then no pod runs here.
@@ -148,8 +155,9 @@ fn free_memory(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let figure = |name: &str| read(&format!("{CONTAINER}/{name}"))?.trim().parse::<u64>().ok();
     let container = figure("memory.max").zip(figure("memory.current")).map(|(limit, used)| {
         let stat = read(&format!("{CONTAINER}/memory.stat")).unwrap_or_default();
-        // Copies of files go when room is needed.
-        let spare = field(&stat, "inactive_file").unwrap_or_default();
+        // Copies of files go when room is needed, also those that were read more than once, such as by a build.
+        let files = ["inactive_file", "active_file", "slab_reclaimable"].iter();
+        let spare = files.filter_map(|name| field(&stat, name)).fold(0, u64::saturating_add);
         limit.saturating_sub(used.saturating_sub(spare)) >> 20
     });
     machine.into_iter().chain(container).min()
@@ -205,6 +213,23 @@ mod tests {
         assert_eq!(of(&[]), Some(8000));
         let small = [("memory.max", "1073741824\n"), ("memory.current", "943718400\n")];
         assert_eq!(of(&small), Some(124));
+        // A build was interrupted there: what it read and wrote fills the rest.
+        let stat = "anon 209715200\ninactive_file 209715200\nactive_file 419430400\nslab_reclaimable 104857600\n";
+        let cached = [small[0], small[1], ("memory.stat", stat)];
+        assert_eq!(of(&cached), Some(824));
+    }
+
+    #[test]
+    fn a_compiler_of_another_name_is_one() {
+        for (name, is_one) in [
+            ("CC", true),
+            ("HOST_CC", true),
+            ("CC_x86_64-unknown-linux-gnu", true),
+            ("CC_x86_64_unknown_linux_gnu", true),
+            ("CCACHE_DIR", false),
+        ] {
+            assert_eq!(names_compiler([OsString::from(name)].into_iter()), is_one, "{name}");
+        }
     }
 
     #[test]
