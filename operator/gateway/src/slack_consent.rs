@@ -7,7 +7,7 @@ use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ApprovalRequest, ApprovalState};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding, EffectConsent};
+use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding, EffectConsent, SpentYes};
 use codebutler_gateway_core::threads::{ThreadWriter, explain_unwritten, revoke_allowances_of};
 use codebutler_slack::{SlackGateway, restore_approval, spend_approval};
 
@@ -66,16 +66,19 @@ impl EffectConsent for SlackConsent {
         Ok(false)
     }
 
-    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) -> bool {
-        let ConsentStanding::Approved(ApprovedEffect(id)) = standing else { return false };
+    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) -> SpentYes {
+        let ConsentStanding::Approved(ApprovedEffect(id)) = standing else {
+            return SpentYes::Unknown;
+        };
         let thread = caller.key();
         let used = |status: &mut ThreadStatus| Ok(spend_approval(status, id));
         match self.threads.try_update(&thread, used).await {
-            Ok((_, was_unused)) => was_unused,
+            Ok((_, true)) => SpentYes::Now,
+            Ok((_, false)) => SpentYes::Before,
             Err(error) => {
                 // The approved action has happened: a repetition can only come from where it began.
                 tracing::warn!(%error, thread = thread.name, "approval_spend_failed");
-                false
+                SpentYes::Unknown
             }
         }
     }

@@ -81,6 +81,32 @@ impl ConsentStanding {
     }
 }
 
+/// Outcome of spending a yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpentYes {
+    /// It counted until now, and is for this effect.
+    Now,
+    /// Another effect has used it since it was found.
+    Before,
+    /// None is needed, or its use could not be recorded: it may count again.
+    Unknown,
+}
+
+impl SpentYes {
+    /// Passes unless the yes is gone, for an effect that has not happened yet.
+    ///
+    /// # Errors
+    /// `NeedsApproval`, with what the role is to do.
+    pub fn require(self) -> Result<Self, ApiError> {
+        if self != Self::Before {
+            return Ok(self);
+        }
+        let message = "people's yes to exactly this was for one time, and another request has used it meanwhile. If it \
+                       is wanted twice, do it again: people are asked once more";
+        Err(ApiError::new(ErrorCode::NeedsApproval, message))
+    }
+}
+
 /// Returns true if the key is reserved: a role may not ask under it.
 pub fn is_own_key(key: &str) -> bool {
     key.starts_with(OWN)
@@ -106,9 +132,8 @@ pub trait EffectConsent: Send + Sync {
     /// When it can't be known now.
     async fn still_allows(&self, caller: &ProvenCaller, giver: &str) -> Result<bool, ApiError>;
 
-    /// Marks a yes as used once its effect has happened: the next time people are asked again. Returns true if it
-    /// was not used before.
-    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) -> bool;
+    /// Marks a yes as used once its effect has happened: the next time people are asked again.
+    async fn spend(&self, caller: &ProvenCaller, standing: &ConsentStanding) -> SpentYes;
 
     /// Makes a yes that was spent count again: its effect has not happened.
     async fn restore(&self, caller: &ProvenCaller, standing: &ConsentStanding);
@@ -224,6 +249,11 @@ mod tests {
         ];
         for standing in others {
             assert!(standing.refusal().is_some(), "{standing:?}");
+        }
+        let gone = SpentYes::Before.require().map_err(|error| error.code);
+        assert_eq!(gone, Err(ErrorCode::NeedsApproval));
+        for spent in [SpentYes::Now, SpentYes::Unknown] {
+            assert!(spent.require().is_ok(), "{spent:?}");
         }
     }
 

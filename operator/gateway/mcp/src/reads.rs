@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::wire::{McpPrompt, McpRead, McpResource, McpResources, McpResult};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
+use codebutler_gateway_core::consent::SpentYes;
 use codebutler_mcp::session::ListedPrompt;
 use codebutler_mcp::tools::{RiskJudgement, ServerTool, ToolHints};
 use codebutler_mcp::{ContentItem, McpError, PromptMessage, ToolResult};
@@ -297,7 +298,8 @@ impl Reading<'_> {
         begin_reading(servers, caller, &server).await?;
         let mut used_yes = None;
         if let Some(standing) = &approval.standing {
-            used_yes = servers.consent.spend(caller, standing).await.then_some(standing);
+            let spent = servers.consent.spend(caller, standing).await.require()?;
+            used_yes = (spent == SpentYes::Now).then_some(standing);
         }
         let list = servers.sessions.known_list(&server.place);
         let begun = Instant::now();

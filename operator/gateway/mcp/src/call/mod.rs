@@ -13,7 +13,7 @@ use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ErrorCode, MCP_PREFIX, McpCall, McpResult};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::consent::ConsentStanding;
+use codebutler_gateway_core::consent::{ConsentStanding, SpentYes};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_mcp::tools::{ServerTool, ToolRisk, name_tool, restore_arguments};
@@ -307,8 +307,10 @@ impl CallRun {
         let mut used_yes = None;
         if let Some(standing) = approval.standing {
             // Spent before the call is sent: an approval is for one call, even if its answer is lost.
-            let is_first = self.servers.consent.spend(&self.caller, &standing).await;
-            used_yes = is_first.then_some(standing);
+            match self.servers.consent.spend(&self.caller, &standing).await.require() {
+                Ok(spent) => used_yes = (spent == SpentYes::Now).then_some(standing),
+                Err(error) => return CallEnd::Sent(Err(error)),
+            }
         }
         let begun = Instant::now();
         let (sender, steps) = mpsc::channel(STEPS);

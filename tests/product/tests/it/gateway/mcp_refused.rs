@@ -48,6 +48,21 @@ async fn a_yes_to_one_call_is_still_there_after_a_busy_server_has_turned_the_cal
 }
 
 #[tokio::test]
+async fn a_yes_to_one_call_is_for_one_of_two_that_are_made_at_once() {
+    let office = Office::open(json!({"risk": [{"tools": ["*"], "risk": "Destructive"}]})).await;
+    office.server.set_tool(tool("drop", &json!({})), ToolAnswer::Text("gone".into()));
+    let arguments = json!({"text": "orders"});
+    office.call_until(403, "k0", "drop", arguments.clone()).await;
+    office.approve().await;
+    let one = office.call("k1", "drop", arguments.clone());
+    let (one, other) = tokio::join!(one, office.call("k2", "drop", arguments));
+    let mut statuses = [one.0, other.0];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 403], "{one:?} {other:?}");
+    assert_eq!(office.server.calls().len(), 1);
+}
+
+#[tokio::test]
 async fn a_right_that_a_secret_does_not_give_is_named() {
     let office = Office::open(json!({})).await;
     office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
