@@ -41,8 +41,8 @@ pub use token::TokenFile;
 /// How long ordinary calls are tried for.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of bytes that the gateway does not take: it lets a push wait for a place, and none of its own waits for a body
-/// is longer. Without any, bytes to a node that is gone are repeated for a quarter of an hour.
+/// Timeout of bytes of a call that the gateway does not take. Without any, bytes to a node that is gone are repeated for
+/// a quarter of an hour.
 const UNREAD: Duration = Duration::from_mins(2);
 /// For everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
@@ -112,6 +112,9 @@ impl GatewayError {
 #[derive(Clone)]
 pub struct GatewayClient {
     http: reqwest::Client,
+    /// For what the gateway may leave unread for long: a push that waits for a place and then for the copy of the
+    /// repository, and a connection to the outside whose other end is slow.
+    unhurried: reqwest::Client,
     base: Url,
     token: TokenFile,
     /// The arm of an experiment, if it is in one.
@@ -140,22 +143,27 @@ impl GatewayClient {
         if roots.is_empty() {
             return Err(config("CA file", format!("{} holds no certificate", ca.display())));
         }
-        let mut client = reqwest::Client::builder()
-            .tls_certs_only(roots)
-            .https_only(true)
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            // By default a connection ends whose peer reads nothing for 30 s: a push that waits for its turn is not read.
-            .tcp_user_timeout(UNREAD)
-            .tcp_nodelay(true);
+        let build = |unread: Option<Duration>| {
+            let mut client = reqwest::Client::builder()
+                .tls_certs_only(roots.clone())
+                .https_only(true)
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(CONNECT_TIMEOUT)
+                // By default a connection ends whose peer reads nothing for 30 s.
+                .tcp_user_timeout(unread)
+                .tcp_nodelay(true);
+            if let Some(address) = address {
+                client = client.resolve(&host, address);
+            }
+            client.build().map_err(|e| config("client", e.to_string()))
+        };
+        let (http, unhurried) = (build(Some(UNREAD))?, build(None)?);
         if let Some(address) = address {
-            client = client.resolve(&host, address);
             // Otherwise the URL's port would win over the address'.
             let _ = base.set_port(Some(address.port()));
         }
-        let http = client.build().map_err(|e| config("client", e.to_string()))?;
-        Ok(Self { http, base, token: TokenFile::new(token), arm: Arc::default() })
+        Ok(Self { http, unhurried, base, token: TokenFile::new(token), arm: Arc::default() })
     }
 
     /// With what is different in an experiment.
@@ -370,21 +378,27 @@ impl GatewayClient {
         self.send(path::WEB_FETCH, request).await
     }
 
-    /// A request that the relay fills in and sends.
+    /// A request that the relay fills in and sends, or whose connection then carries another protocol.
     pub fn raw(
         &self,
         method: Method,
         path: &str,
         query: Option<&str>,
     ) -> Result<RequestBuilder, GatewayError> {
-        let mut url = self.base.clone();
-        url.set_path(path);
-        url.set_query(query);
-        Ok(self.http.request(method, url).bearer_auth(self.token.read()?))
+        let url = self.address(path, query);
+        Ok(self.unhurried.request(method, url).bearer_auth(self.token.read()?))
     }
 
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, GatewayError> {
-        self.raw(method, path, None)
+        let url = self.address(path, None);
+        Ok(self.http.request(method, url).bearer_auth(self.token.read()?))
+    }
+
+    fn address(&self, path: &str, query: Option<&str>) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        url.set_query(query);
+        url
     }
 
     async fn send<T: DeserializeOwned>(
