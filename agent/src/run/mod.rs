@@ -129,7 +129,7 @@ pub async fn run_agent(args: RunArgs) -> ExitCode {
             ended = run_until_idle(args) => code_of(ended),
         }
     };
-    life.instrument(span).await
+    Box::pin(life.instrument(span)).await
 }
 
 fn code_of(ended: Result<(), RunError>) -> ExitCode {

@@ -335,6 +335,9 @@ impl RepoMirror {
         if !was_stopped(error) {
             return true;
         }
+        if is_unstarted(error) {
+            return false;
+        }
         let stopped = self.stopped.fetch_add(1, Ordering::Relaxed) + 1;
         if stopped < MAX_STOPPED {
             return false;
@@ -445,6 +448,12 @@ const fn was_stopped(error: &CommandError) -> bool {
         CommandError::Failed { code, .. } => *code < 0,
         CommandError::TooMuch(_) => false,
     }
+}
+
+/// True if a command could not even be started, such as for a limit on processes or open files. It fails at once, and so
+/// do those of a clone: no number of them says anything. A pipe breaks after a start.
+fn is_unstarted(error: &CommandError) -> bool {
+    matches!(error, CommandError::Run(error) if error.kind() != std::io::ErrorKind::BrokenPipe)
 }
 
 /// Removes the locks that a killed command left on refs: every later one would be refused. Only one command at a time
