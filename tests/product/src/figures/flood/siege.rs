@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use codebutler_crds::wire::history::{HistoryBatch, HistoryEvent, ToldEntry};
 use codebutler_crds::wire::path;
+use codebutler_gateway_core::low_priority;
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use futures::future::join_all;
@@ -19,6 +20,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 
 use crate::figures::proxy::bed::{MODEL, PODS, ProxyBed};
@@ -79,6 +81,7 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
         HostilePush::make(&dir.path().join("hostile"), &remotes[BAD], github.token()).await?;
     write_history(&bed).await?;
 
+    let besiegers = start_besiegers()?;
     let team = OtherTeam { bed: Arc::clone(&bed), ana, channel };
     // Its first turn fills what both need.
     team.time(TURN).await?;
@@ -86,12 +89,13 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
     let mut held = SiegeCount::default();
     for _ in 0..TURNS {
         timed[0].add(team.time(TURN).await?);
-        let siege = Siege::begin(&bed, &push).await;
+        let siege = Siege::begin(besiegers.handle(), &bed, &push).await?;
         timed[1].add(team.time(TURN).await?);
         held.add(&siege.end().await?);
     }
     let memory = bed.peak_memory()?;
     drop(team);
+    besiegers.shutdown_background();
     Arc::into_inner(bed).context("the gateway is still in use")?.stop().await?;
     let [mut quiet, mut besieged] = timed;
     let of = |samples: &mut Vec<f64>, percent| find_percentile(samples, percent);
@@ -106,6 +110,15 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
         held.figure("flood.readings_answered", held.readings, 1),
         held.figure("flood.connections_held", held.connections, CONNECTIONS / 2),
     ])
+}
+
+/// Starts the threads of those who besiege. They are on other machines: here they only get what processor time the
+/// gateway, Slack and the other team leave.
+fn start_besiegers() -> anyhow::Result<Runtime> {
+    low_priority::run_when_idle();
+    let mut threads = Builder::new_multi_thread();
+    threads.worker_threads(2).enable_all().on_thread_start(low_priority::lower_own_priority);
+    Ok(threads.build()?)
 }
 
 /// Counts of what the gateway accepted in all turns; it refused the rest.
@@ -221,22 +234,26 @@ struct Siege {
 }
 
 impl Siege {
-    async fn begin(bed: &Arc<ProxyBed>, push: &HostilePush) -> Self {
+    async fn begin(
+        besiegers: &Handle,
+        bed: &Arc<ProxyBed>,
+        push: &HostilePush,
+    ) -> anyhow::Result<Self> {
         let of_pod = |n: usize| (Arc::clone(bed), n % bed.tokens(BAD).len());
         let (mut bodies, mut readings, mut pushes) =
             (JoinSet::new(), JoinSet::new(), JoinSet::new());
         for n in 0..BODIES {
             let length = if n % LONG == 0 { LONGEST } else { BODY };
             let (bed, pod) = of_pod(n);
-            bodies.spawn(async move { send_slowly(&bed, pod, length).await });
+            bodies.spawn_on(async move { send_slowly(&bed, pod, length).await }, besiegers);
         }
         for n in 0..PUSHES {
             let ((bed, pod), push) = (of_pod(n), push.clone());
-            pushes.spawn(async move { push.send(&bed, pod).await });
+            pushes.spawn_on(async move { push.send(&bed, pod).await }, besiegers);
         }
         for n in 0..READINGS {
             let bed = Arc::clone(bed);
-            readings.spawn(async move {
+            let reading = async move {
                 let url = format!("{}{}", bed.url(), path::HISTORY_LINES);
                 // The two whose histories are long.
                 let token = &bed.tokens(BAD)[n % 2];
@@ -244,11 +261,13 @@ impl Siege {
                 let is_taken = is_taken(answer.status())?;
                 answer.bytes().await?;
                 Ok(is_taken)
-            });
+            };
+            readings.spawn_on(reading, besiegers);
         }
         let connections = (0..CONNECTIONS).map(|_| hold_connection(bed.pages()));
-        let connections = join_all(connections).await.into_iter().flatten().collect();
-        Self { bodies, readings, pushes, connections }
+        let connections = besiegers.spawn(join_all(connections)).await?;
+        let connections = connections.into_iter().flatten().collect();
+        Ok(Self { bodies, readings, pushes, connections })
     }
 
     async fn end(self) -> anyhow::Result<SiegeCount> {
