@@ -190,7 +190,7 @@ async fn send_link(
     Ok(())
 }
 
-/// Roles that wait in a Thread in which a person was asked to sign in to this server. None where nobody was asked.
+/// Waiting roles of a Thread in which a person was asked to sign in to this server; None without such a question.
 pub fn find_waiting(thread: &Thread, place: &ServerPlace) -> Option<Vec<String>> {
     let is_own = thread.spec.repo == place.repo.name_any()
         && thread.namespace() == place.repo.namespace()
@@ -203,7 +203,7 @@ pub fn find_waiting(thread: &Thread, place: &ServerPlace) -> Option<Vec<String>>
     Some(waiting.map(|(name, _)| name.clone()).collect())
 }
 
-/// Records that nobody has to sign in to a server any more.
+/// Ends the question who signs in to a server.
 pub fn end_question(status: &mut ThreadStatus, server: &str) {
     let known = status.mcp.as_mut().and_then(|mcp| mcp.servers.get_mut(server));
     if let Some(known) = known {

@@ -59,7 +59,7 @@ impl BoughtCall {
         gateway.metrics.spent(caller, self.label, &bill);
     }
 
-    /// Ends the call without a bill: it was not served, or nobody knows.
+    /// Ends the call without a bill: it was not served, or its outcome is unknown.
     pub fn end(mut self, may_be_billed: bool) {
         if may_be_billed {
             self.call.flag();

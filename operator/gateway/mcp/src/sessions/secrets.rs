@@ -19,7 +19,7 @@ use crate::words::WordGuard;
 const MASKED: usize = 32;
 /// Time for which calls may go on with old Secrets: longer than any call.
 const DRAIN: Duration = Duration::from_mins(11);
-/// The wait of a new call for them. Its caller has a limit, and is told in time that nothing was run.
+/// Timeout of a new call that waits for them, below the caller's own: it learns in time that its call was not sent.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Reason for the wait of such a call, for the model.
 const OLD_CALLS: &str = "its Secrets have changed, and calls with the earlier ones end first";

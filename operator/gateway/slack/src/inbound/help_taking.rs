@@ -53,7 +53,7 @@ impl Inner {
         }
         let is_new = match &thread {
             Some(thread) => {
-                // Before it is on record: upkeep takes what nobody here answers for a dead gateway's.
+                // Marked first: upkeep answers each recorded request that this process has not marked.
                 self.answering.first_time((channel.id.clone(), said.ts.clone()));
                 self.record_help(&ThreadKey::from(&**thread), said).await?
             }

@@ -7,7 +7,7 @@ use crate::outbound::blocks;
 use crate::outbound::markdown::RenderedTable;
 use crate::outbound::split_text::split_text;
 
-/// Word in the place of a table where it is only asked whom a message calls: cells call nobody.
+/// Placeholder for a table where only a message's mentions are read: those in cells do not count.
 const TABLE: &str = "(table)";
 /// Mark of a row of a table that is shown as a list.
 const ITEM: &str = "• ";

@@ -212,7 +212,7 @@ fn tables(markdown: &str) -> Vec<Value> {
     render_whole(markdown).tables.into_iter().filter_map(|table| table.block).collect()
 }
 
-/// What a cell shows: `raw_text` as it is, of rich text its pieces with their styles.
+/// Text of a cell: `raw_text` as it is, rich text as its pieces with their styles.
 fn cell(cell: &Value) -> String {
     if cell["type"] == "raw_text" {
         return cell["text"].as_str().unwrap().to_owned();
@@ -250,7 +250,7 @@ fn a_table_is_a_block_with_its_columns_links_and_code() {
         ["code{a|b.rs}", "1", "{see }{ithttps://x.org/a?b=1&c=2}{, }bold{now}"]
     );
     assert_eq!(cells(table, 2), ["strike{old}", " ", "{https://y.org}{.}"]);
-    // A cell pings nobody: what looks like a mention is text.
+    // A cell notifies no one: a mention in it stays text.
     assert_eq!(cells(table, 3), ["<!channel> & <@U1>", "a | b", "italic{x}{ <b>}"]);
 }
 
