@@ -69,8 +69,9 @@ fn free_memory(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let figure = |name: &str| read(&format!("{CONTAINER}/{name}"))?.trim().parse::<u64>().ok();
     let container = figure("memory.max").zip(figure("memory.current")).map(|(limit, used)| {
         let stat = read(&format!("{CONTAINER}/memory.stat")).unwrap_or_default();
-        // Copies of files go when room is needed.
-        let spare = field(&stat, "inactive_file").unwrap_or_default();
+        // Copies of files go when room is needed, also those that were read more than once, such as by a build.
+        let files = ["inactive_file", "active_file", "slab_reclaimable"].iter();
+        let spare = files.filter_map(|name| field(&stat, name)).fold(0, u64::saturating_add);
         limit.saturating_sub(used.saturating_sub(spare)) >> 20
     });
     machine.into_iter().chain(container).min()
@@ -122,5 +123,8 @@ mod tests {
             ("memory.stat", "anon 1\ninactive_file 209715200\n"),
         ];
         assert_eq!(of(&small), Some(324));
+        let stat = "inactive_file 209715200\nactive_file 419430400\nslab_reclaimable 104857600\n";
+        let built = [small[0], small[1], ("memory.stat", stat)];
+        assert_eq!(of(&built), Some(824), "a build has read much");
     }
 }
