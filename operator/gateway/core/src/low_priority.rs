@@ -3,6 +3,7 @@
 //! of it there is at a time.
 
 use std::io;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -11,12 +12,21 @@ use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id,
 };
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
 /// Niceness: about a ninth of the processor time of the others, while all want some.
 const NICE: i32 = 10;
 static IDLE: AtomicBool = AtomicBool::new(false);
+/// Threads for tasks that compute a little between many waits: each step is short, and together they would hold up
+/// everything else that the same threads do.
+static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
+    let mut threads = Builder::new_multi_thread();
+    threads.thread_name("low-priority").on_thread_start(lower_own_priority);
+    threads.enable_all().build()
+});
 
 /// From now on such work gets only the time that nothing else in the gateway's control group wants.
 /// A nice thread keeps a processor to the end of its slice, some milliseconds, and each hop of a
@@ -54,6 +64,19 @@ pub async fn run_low_priority<T: Send + 'static>(
     waiting.await.map_err(|_| io::Error::other("a thread has panicked"))
 }
 
+/// Runs a task that waits now and then. It ends early if nobody waits for it any more.
+///
+/// # Errors
+/// When no thread can be started, or the task panicked.
+pub async fn spawn_low_priority<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> io::Result<T> {
+    let unavailable = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+    let runtime = RUNTIME.as_ref().map_err(unavailable)?;
+    let running = AbortOnDropHandle::new(runtime.spawn(task.in_current_span()));
+    running.await.map_err(io::Error::other)
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::getpriority_process;
@@ -66,6 +89,29 @@ mod tests {
         let nice = run_low_priority(|| getpriority_process(None).unwrap()).await.unwrap();
         assert_eq!(nice, NICE.max(before));
         assert_eq!(getpriority_process(None).unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn a_task_gives_way_with_what_it_starts() {
+        let before = getpriority_process(None).unwrap();
+        let nice = async {
+            let own = getpriority_process(None).unwrap();
+            (own, tokio::task::spawn_blocking(|| getpriority_process(None).unwrap()).await.unwrap())
+        };
+        let least = NICE.max(before);
+        assert_eq!(spawn_low_priority(nice).await.unwrap(), (least, least));
+        assert_eq!(getpriority_process(None).unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn a_task_ends_when_nobody_waits_for_it() {
+        let (held, dropped) = oneshot::channel::<()>();
+        let task = spawn_low_priority(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(10), task).await.is_err());
+        assert!(dropped.await.is_err());
     }
 
     #[tokio::test]

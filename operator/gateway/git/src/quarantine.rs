@@ -63,14 +63,15 @@ pub(crate) enum ReceiveError {
 }
 
 /// A push and the remote's refs that it is judged against.
-pub(crate) struct PushBase<'p> {
-    pub update: &'p RefUpdate,
+#[derive(Clone)]
+pub(crate) struct PushBase {
+    pub update: RefUpdate,
     /// The remote's refs, all of them in the copy.
-    pub refs: &'p RemoteRefs,
-    pub base: &'p str,
+    pub refs: Arc<RemoteRefs>,
+    pub base: String,
 }
 
-impl PushBase<'_> {
+impl PushBase {
     fn base_tip(&self) -> Option<&str> {
         self.refs.get(&format!("refs/heads/{}", self.base)).map(String::as_str)
     }
@@ -155,10 +156,10 @@ impl PushQuarantine {
     /// `Refused` when it is more than can be looked at, or not whole.
     pub(crate) async fn incoming(
         &self,
-        place: &PushBase<'_>,
+        place: &PushBase,
         guard: &PathGuard,
     ) -> Result<IncomingPush, ReceiveError> {
-        let RefUpdate { old, new, .. } = place.update;
+        let RefUpdate { old, new, .. } = &place.update;
         let fast_forward = match old {
             Some(old) => self.git.asks(&["merge-base", "--is-ancestor", old, new]).await,
             None => Ok(true),
@@ -187,11 +188,11 @@ impl PushQuarantine {
     /// The removed commits that the push would put back on the branch.
     pub(crate) async fn brought_back(
         &self,
-        place: &PushBase<'_>,
+        place: &PushBase,
         removed: &[RemovedCommit],
         incoming: &IncomingPush,
     ) -> Result<Vec<BroughtBack>, ReceiveError> {
-        let RefUpdate { old, new, .. } = place.update;
+        let RefUpdate { old, new, .. } = &place.update;
         let there: Vec<&str> = old.as_deref().into_iter().chain(place.base_tip()).collect();
         let pushed = (&**new, &*there);
         Ok(removed::find_brought_back(&self.git, pushed, removed, &incoming.commits).await?)
@@ -202,7 +203,7 @@ impl PushQuarantine {
         &self,
         commits: &mut [NewCommit],
         history: &CommitTrees,
-        place: &PushBase<'_>,
+        place: &PushBase,
     ) -> Result<(), ReceiveError> {
         let merges = history.merges();
         let sides: BTreeSet<&str> = merges.iter().flat_map(|(_, sides)| sides.clone()).collect();
@@ -231,10 +232,10 @@ impl PushQuarantine {
     /// people who have pushed there have accepted nothing for this branch.
     async fn takes_over<'p>(
         &self,
-        place: &'p PushBase<'_>,
+        place: &'p PushBase,
         new: &[String],
     ) -> Result<Option<&'p str>, ReceiveError> {
-        let RefUpdate { old, new: tip, .. } = place.update;
+        let RefUpdate { old, new: tip, .. } = &place.update;
         let known: Vec<&str> = old.as_deref().into_iter().chain(place.base_tip()).collect();
         let Some(first) = known.first() else { return Ok(None) };
         let most = format!("--max-count={}", new.len() + 1);
@@ -249,7 +250,7 @@ impl PushQuarantine {
         &self,
         commits: &mut [NewCommit],
         history: &mut CommitTrees,
-        place: &PushBase<'_>,
+        place: &PushBase,
         guard: &PathGuard,
     ) -> Result<(), ReceiveError> {
         let Some(base) = place.base_tip() else { return Ok(()) };
@@ -329,8 +330,8 @@ impl PushQuarantine {
     }
 
     /// The request that passes the push on.
-    pub(crate) fn request(&self, place: &PushBase<'_>) -> Result<reqwest::Body, CommandError> {
-        push_request(&self.git, place.update, place.refs)
+    pub(crate) fn request(&self, place: &PushBase) -> Result<reqwest::Body, CommandError> {
+        push_request(&self.git, &place.update, &place.refs)
     }
 
     /// Contents that no ref of the remote leads to, with their sizes.

@@ -15,7 +15,7 @@ use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::consent::GuardedEffect;
 use codebutler_gateway_core::extract::OpenCaller;
 use codebutler_gateway_core::history::ToldEvent;
-use codebutler_gateway_core::low_priority::run_low_priority;
+use codebutler_gateway_core::low_priority::{run_low_priority, spawn_low_priority};
 use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_runtime::step;
 use futures::StreamExt as _;
@@ -172,17 +172,19 @@ async fn pass_push(
         return Ok(Told::new("fetch first", message));
     }
     let update = RefUpdate { name: command.name.clone(), old: current, new: command.new.clone() };
-    let base = &caller.repo.spec.git.branch;
-    let place = PushBase { update: &update, refs: &snapshot.refs, base };
+    let (refs, base) = (Arc::clone(&snapshot.refs), caller.repo.spec.git.branch.clone());
+    let place = PushBase { update: update.clone(), refs, base };
     let quarantine =
         PushQuarantine::new(mirror.git(), &caller.repo.spec.policy).map_err(ReceiveError::from)?;
+    let quarantine = Arc::new(quarantine);
     let redactor = gateway.context.redactors.of(&caller.repo);
     let images = approval::image_paths(&gateway.context, caller).await?;
     let guard = PathGuard::new(&caller.repo.spec.policy, caller.role.spec.push.as_ref(), &images);
     let judged = (guard, &redactor);
     let radar = known_thread(gateway, caller).status.as_ref().and_then(|known| known.radar.clone());
     let removed = radar.map(|radar| radar.removed.clone()).unwrap_or_default();
-    let looked = look_into(caller, &quarantine, (&place, &removed), judged, (rest, stream)).await;
+    let push = (&quarantine, place.clone(), removed);
+    let looked = look_into(caller, push, judged, (rest, stream)).await;
     let incoming = match looked {
         Ok(Ok(incoming)) => incoming,
         Ok(Err(refused)) => return Ok(refused),
@@ -192,7 +194,7 @@ async fn pass_push(
         }
         Err(error) => return Err(error.into()),
     };
-    let files = quarantine.large_files(&incoming, &redactor).await?;
+    let (files, incoming) = find_large(&quarantine, incoming, &redactor).await?;
     let lacking = lfs::lacking_contents(&host, &files).await?;
     let branch = update.name.trim_start_matches("refs/heads/");
     if let Some((reason, message)) = lfs::lfs_refusal(&files, &lacking, (branch, host.host())) {
@@ -325,8 +327,7 @@ fn known_thread(gateway: &GitServices, caller: &ProvenCaller) -> Arc<Thread> {
 /// Takes the pack in and looks at all of it; tells what it would bring, or why it is refused.
 async fn look_into(
     caller: &ProvenCaller,
-    quarantine: &PushQuarantine,
-    (place, removed): (&PushBase<'_>, &[RemovedCommit]),
+    (quarantine, place, removed): (&Arc<PushQuarantine>, PushBase, Vec<RemovedCommit>),
     (guard, redactor): (Result<PathGuard, UnusablePatterns>, &Arc<SecretRedactor>),
     (rest, stream): (Bytes, &mut BodyDataStream),
 ) -> Result<Result<IncomingPush, Told>, ReceiveError> {
@@ -335,21 +336,30 @@ async fn look_into(
     let guard = guard.map_err(|error| ReceiveError::Refused(error.to_string()))?;
     let max_bytes = u64::from(policy.push_mib()) << 20;
     quarantine.receive(rest, stream, max_bytes).await?;
-    let mut incoming = quarantine.incoming(place, &guard).await?;
-    incoming.back = quarantine.brought_back(place, removed, &incoming).await?;
-    let branch = place.update.name.trim_start_matches("refs/heads/");
     let rules = PushRules {
-        branch: branch.to_owned(),
+        branch: place.update.name.trim_start_matches("refs/heads/").to_owned(),
         rewrite: rights.is_some_and(|rights| rights.rewrite),
         max_file_mib: policy.file_mib(),
         guard,
         redactor: Arc::clone(redactor),
     };
     // Judging a large push takes long, so it runs off the threads that serve others.
-    let judge = move || (rules::judge_rules(&incoming, &rules), incoming, rules);
-    let (mut wrong, incoming, rules) = in_background(judge).await?;
+    let judging = judge_push(Arc::clone(quarantine), place, removed, (rules, max_bytes));
+    spawn_low_priority(judging).await?
+}
+
+/// Reads what a push would bring, and judges it.
+async fn judge_push(
+    quarantine: Arc<PushQuarantine>,
+    place: PushBase,
+    removed: Vec<RemovedCommit>,
+    (rules, max_bytes): (PushRules, u64),
+) -> Result<Result<IncomingPush, Told>, ReceiveError> {
+    let mut incoming = quarantine.incoming(&place, &rules.guard).await?;
+    incoming.back = quarantine.brought_back(&place, &removed, &incoming).await?;
+    let mut wrong = rules::judge_rules(&incoming, &rules);
     if wrong.is_empty() {
-        wrong = quarantine.leaks(&incoming, &rules, redactor, max_bytes).await?;
+        wrong = quarantine.leaks(&incoming, &rules, &rules.redactor, max_bytes).await?;
     }
     let wrong: Vec<_> = wrong.into_iter().collect();
     let told = |first: &rules::PushViolation| {
@@ -359,6 +369,20 @@ async fn look_into(
         Some(refused) => Err(refused),
         None => Ok(incoming),
     })
+}
+
+/// The push's files that have to do with Git LFS, and the push.
+async fn find_large(
+    quarantine: &Arc<PushQuarantine>,
+    incoming: IncomingPush,
+    redactor: &Arc<SecretRedactor>,
+) -> Result<(lfs::LfsFiles, IncomingPush), ReceiveError> {
+    let (quarantine, redactor) = (Arc::clone(quarantine), Arc::clone(redactor));
+    let finding = async move {
+        let files = quarantine.large_files(&incoming, &redactor).await?;
+        Ok((files, incoming))
+    };
+    spawn_low_priority(finding).await?
 }
 
 async fn in_background<T: Send + 'static>(

@@ -4,18 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use codebutler_gateway_core::low_priority::run_low_priority;
-
 use super::budget::{CompareError, PushBudget};
 use super::objects::ObjectReader;
-use crate::command::CommandError;
 
 /// The tree with nothing in it; it need not be an object.
 pub(super) const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 /// Entries of folders that are kept to be compared again.
 const MAX_KEPT: usize = 200_000;
-/// A folder of so many bytes is read off the threads that serve others.
-const LARGE: usize = 64 << 10;
 const FOLDER: &[u8] = b"40000";
 /// A submodule: its id is no object of this repository.
 const SUBMODULE: &[u8] = b"160000";
@@ -85,11 +80,7 @@ impl TreeDiffs {
             let new = self.tree(objects, budget, new.as_deref()).await?;
             budget.add_entries(old.len() + new.len() + 1)?;
             let (before, waiting) = (changed.len(), folders.len());
-            (changed, folders) = in_background(old.len() + new.len() > LARGE / 64, move || {
-                diff_folder(&path, &old, &new, &mut changed, &mut folders);
-                (changed, folders)
-            })
-            .await?;
+            diff_folder(&path, &old, &new, &mut changed, &mut folders);
             let added = changed[before..].iter().map(|one| one.path.len());
             let added: usize = added.chain(folders[waiting..].iter().map(|one| one.0.len())).sum();
             // A folder counts too: one that is empty everywhere would be looked into for nothing.
@@ -145,7 +136,7 @@ impl TreeDiffs {
             return Ok(Arc::clone(tree));
         }
         let bytes = objects.read_small(id).await?;
-        let tree = in_background(bytes.len() > LARGE, move || read_entries(&bytes)).await?;
+        let tree = read_entries(&bytes);
         budget.add_entries(tree.len())?;
         let tree = Arc::new(tree);
         self.kept += tree.len() + 1;
@@ -156,17 +147,6 @@ impl TreeDiffs {
         self.trees.insert(id.to_owned(), Arc::clone(&tree));
         Ok(tree)
     }
-}
-
-/// Does what takes long on a thread that may wait.
-async fn in_background<T: Send + 'static>(
-    long: bool,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, CompareError> {
-    if !long {
-        return Ok(work());
-    }
-    run_low_priority(work).await.map_err(|error| CommandError::from(error).into())
 }
 
 type Folder = (String, Option<String>, Option<String>);

@@ -60,7 +60,7 @@ async fn push(shop: &TestRepository, base: &str, tip: &str) -> Result<IncomingPu
     let name = "refs/heads/codebutler/t".to_owned();
     let update = RefUpdate { name, old: None, new: tip.to_owned() };
     let refs = RemoteRefs::from([("refs/heads/main".to_owned(), base.to_owned())]);
-    let place = PushBase { update: &update, refs: &refs, base: "main" };
+    let place = PushBase { update, refs: refs.into(), base: "main".to_owned() };
     quarantine.incoming(&place, &PathGuard::new(&PolicySpec::default(), None, &[]).unwrap()).await
 }
 
