@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use axum::serve::ListenerExt as _;
 use tokio::task::JoinHandle;
 
 mod actions;
@@ -89,6 +90,10 @@ impl SlackServer {
         let inner = Arc::new(SharedSlack::new(SlackCore::new(options), origin));
         let router = http::build_router(Arc::clone(&inner));
         let stop = inner.stop.clone();
+        // A frame must not wait until the one before it is acknowledged.
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
         let task = tokio::spawn(async move {
             let server = axum::serve(listener, router);
             if let Err(error) = server.with_graceful_shutdown(stop.cancelled_owned()).await {
