@@ -5,14 +5,15 @@ use std::fs;
 use std::path::Path;
 
 use git2::build::CheckoutBuilder;
-use git2::{FileMode, Oid, Repository, RepositoryInitOptions};
+use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryState, Tree};
 
 use super::clean::{is_clean, same_as};
 use super::control;
 use super::lock::{WAIT_AT_START, remove_stale_locks};
+use super::opening::unfinished_error;
 use super::rewrite::{BranchRewrite, describe_lost, describe_missing, find_rewrite};
 use super::sealed::is_descendant;
-use super::seen::{last_seen, note_seen, write_note};
+use super::seen::{add_note, keep_commit, last_seen, note_seen, write_note};
 use super::taking::{TakenOver, put_on_top};
 use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
 use super::{GitSite, short_id, tracking_ref};
@@ -220,26 +221,105 @@ fn remote_tip(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
 }
 
 fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolError> {
-    let branch = &place.hello.branch;
     let (tip, lost) = branch_tip(place, repo)?;
     if let Some(why) = &lost {
         note_lost(place, why);
     }
-    let clean = is_clean(place, repo)?;
-    let on_branch = repo.head().is_ok_and(|head| head.name_bytes() == place.local().as_bytes());
-    if !on_branch {
-        if !clean {
-            return Ok(format!("left as it is: uncommitted work, and HEAD is not on {branch}"));
-        }
-        if repo.refname_to_id(&place.local()).is_err() {
-            repo.reference(&place.local(), tip, false, "thread's branch")?;
-        }
-        let target = repo.find_reference(&place.local())?.peel_to_commit()?;
-        if let Some(why) = go_to(place, repo, &target)? {
-            return Ok(why);
-        }
-        repo.set_head(&place.local())?;
+    let elsewhere = keep_elsewhere(place, repo, tip)?;
+    if let Some(why) = return_to_branch(place, repo, tip)? {
+        return Ok(why);
     }
+    let said = move_on(place, repo, tip, lost)?;
+    Ok(match elsewhere {
+        Some(elsewhere) => {
+            add_note(place, &elsewhere);
+            format!("{said}. {elsewhere}")
+        }
+        None => said,
+    })
+}
+
+/// Where HEAD is not on the thread's branch: a sentence on the commits there that the branch lacks. Those that only
+/// HEAD leads to are kept.
+fn keep_elsewhere(
+    place: &GitSite,
+    repo: &Repository,
+    tip: Oid,
+) -> Result<Option<String>, ToolError> {
+    // A clone that no thread had yet holds nobody's work.
+    if last_seen(place, repo).is_none() {
+        return Ok(None);
+    }
+    let Ok(head) = repo.head() else { return Ok(None) };
+    let at = head.peel_to_commit()?.id();
+    let own = repo.refname_to_id(&place.local()).ok();
+    let base = super::base::base_commit(place).ok();
+    for known in [Some(tip), own, base].into_iter().flatten() {
+        if known == at || is_descendant(place, known, at)? {
+            return Ok(None);
+        }
+    }
+    let branch = &place.hello.branch;
+    let was = if repo.head_detached()? {
+        format!("on no branch, at a commit that is kept as `{}`", keep_commit(repo, at)?)
+    } else {
+        format!("on `{}`", String::from_utf8_lossy(head.shorthand_bytes()).replace('`', "'"))
+    };
+    Ok(Some(format!(
+        "HEAD was {was}, with commits that `{branch}` does not have, and is on `{branch}` again: `git merge` or `git \
+         cherry-pick` in Bash brings them in"
+    )))
+}
+
+/// Puts HEAD on the thread's branch, with the files of that, or says why not.
+fn return_to_branch(
+    place: &GitSite,
+    repo: &Repository,
+    tip: Oid,
+) -> Result<Option<String>, ToolError> {
+    let head = repo.head();
+    if head.as_ref().is_ok_and(|head| head.name_bytes() == place.local().as_bytes()) {
+        return Ok(None);
+    }
+    // A rebase goes on from HEAD. A bisection holds no work.
+    if !matches!(repo.state(), RepositoryState::Clean | RepositoryState::Bisect) {
+        return Ok(Some(format!("left as it is: {}", unfinished_error(repo.state()))));
+    }
+    let before = match head {
+        Ok(head) => {
+            if !is_clean(place, repo)? {
+                let branch = &place.hello.branch;
+                return Ok(Some(format!(
+                    "left as it is: uncommitted work, and HEAD is not on {branch}"
+                )));
+            }
+            head.peel_to_tree()?
+        }
+        // A branch without a commit: no file that lies there is known.
+        Err(error) if error.code() == ErrorCode::UnbornBranch => {
+            repo.find_tree(repo.treebuilder(None)?.write()?)?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if repo.refname_to_id(&place.local()).is_err() {
+        repo.reference(&place.local(), tip, false, "thread's branch")?;
+    }
+    let target = repo.find_reference(&place.local())?.peel_to_commit()?;
+    if let Some(why) = go_from(place, repo, &before, &target)? {
+        return Ok(Some(why));
+    }
+    repo.set_head(&place.local())?;
+    Ok(None)
+}
+
+/// Brings the thread's branch and its files to where the remote is, if nothing is in the way.
+fn move_on(
+    place: &GitSite,
+    repo: &Repository,
+    tip: Oid,
+    lost: Option<String>,
+) -> Result<String, ToolError> {
+    let branch = &place.hello.branch;
     let own = place.head_on_branch(repo)?;
     if let Some(why) = lost {
         return Ok(format!("{branch} is at {}: {why}", short_id(own)));
@@ -255,7 +335,7 @@ fn update_worktree(place: &GitSite, repo: &Repository) -> Result<String, ToolErr
     }
     let target = repo.find_commit(tip)?;
     // The second case is a fast-forward that was killed after its files were there.
-    if !clean && !same_as(place, repo, &target)? {
+    if !is_clean(place, repo)? && !same_as(place, repo, &target)? {
         return Ok(format!("left as it is: uncommitted work on {}", short_id(own)));
     }
     if let Some(why) = go_to(place, repo, &target)? {
@@ -272,9 +352,17 @@ fn go_to(
     repo: &Repository,
     target: &git2::Commit<'_>,
 ) -> Result<Option<String>, ToolError> {
+    go_from(place, repo, &repo.head()?.peel_to_tree()?, target)
+}
+
+fn go_from(
+    place: &GitSite,
+    repo: &Repository,
+    before: &Tree<'_>,
+    target: &git2::Commit<'_>,
+) -> Result<Option<String>, ToolError> {
     let scanner = WorktreeScanner::new(repo, &place.work);
-    let before = repo.head()?.peel_to_tree()?;
-    match move_files(&scanner, repo, &before, target)? {
+    match move_files(&scanner, repo, before, target)? {
         MoveOutcome::Done => Ok(None),
         MoveOutcome::InTheWay(files) => {
             Ok(Some(format!("left as it is: {} would be overwritten", files.join(", "))))

@@ -76,6 +76,13 @@ pub(super) fn write_note(place: &GitSite, text: &str) {
     }
 }
 
+/// Adds a sentence to what is kept.
+pub(super) fn add_note(place: &GitSite, sentence: &str) {
+    let before = read_note(place);
+    let space = if before.is_empty() { "" } else { " " };
+    write_note(place, &format!("{before}{space}{sentence}."));
+}
+
 pub(super) fn read_note(place: &GitSite) -> String {
     fs::read_to_string(note_path(place)).unwrap_or_default()
 }

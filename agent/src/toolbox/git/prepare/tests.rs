@@ -208,3 +208,81 @@ fn a_repository_that_points_elsewhere_is_refused() {
     f.git(&f.place.tree(), &["config", "core.worktree", outside.to_str().unwrap()]);
     assert!(prepare_worktree(&f.place).unwrap_err().to_string().contains("outside"));
 }
+
+#[test]
+fn commits_that_the_branch_lacks_are_kept_and_told() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    let tree = f.place.tree();
+    let commit = |path: &str| {
+        f.write(path, "1\n");
+        f.git(&tree, &["add", path]);
+        f.git(&tree, &["commit", "-qm", "Alone"]);
+        f.git(&tree, &["rev-parse", "HEAD"])
+    };
+    let told = || {
+        prepare_worktree(&f.place).unwrap();
+        assert_eq!(f.git(&tree, &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+        assert_eq!(f.git(&tree, &["status", "--porcelain"]), "");
+        super::super::find_surroundings(&f.place).unwrap().branch
+    };
+    f.git(&tree, &["checkout", "-q", "--detach"]);
+    assert_eq!(told(), "");
+    f.git(&tree, &["checkout", "-q", "--detach"]);
+    let alone = commit("a");
+    let said = told();
+    let kept = || f.git(&tree, &["for-each-ref", "--format=%(objectname)", "refs/codebutler/kept"]);
+    assert_eq!(kept(), alone);
+    assert!(said.contains("on no branch") && said.contains("refs/codebutler/kept/"), "{said}");
+    // A branch of its own needs no other reference.
+    f.git(&tree, &["checkout", "-q", "-b", "fix"]);
+    commit("b");
+    let said = told();
+    assert!(said.contains("on no branch") && said.contains("HEAD was on `fix`"), "{said}");
+    assert_eq!(kept(), alone);
+    assert_eq!(told(), said, "nothing is told twice");
+}
+
+#[test]
+fn a_rebase_that_is_under_way_keeps_its_head() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    let tree = f.place.tree();
+    f.write("a", "1\n");
+    f.git(&tree, &["add", "a"]);
+    f.git(&tree, &["commit", "-qm", "One"]);
+    let edit = "sequence.editor=sed -i s/^pick/edit/";
+    f.git(&tree, &["-c", edit, "rebase", "-q", "-i", "HEAD~1"]);
+    f.git(&tree, &["commit", "-q", "--amend", "-m", "Reworded"]);
+    let at = f.git(&tree, &["rev-parse", "HEAD"]);
+    let said = prepare_worktree(&f.place).unwrap();
+    assert!(said.contains("left as it is: a rebase is in progress"), "{said}");
+    assert_eq!(f.git(&tree, &["rev-parse", "HEAD"]), at);
+    f.git(&tree, &["rebase", "--continue"]);
+    assert_eq!(f.git(&tree, &["log", "-1", "--format=%s", "codebutler/t"]), "Reworded");
+    assert!(prepare_worktree(&f.place).unwrap().starts_with("codebutler/t is at "));
+}
+
+#[test]
+fn from_a_branch_without_a_commit_the_way_back_overwrites_nothing() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    let tree = f.place.tree();
+    let on_branch = || {
+        assert_eq!(f.git(&tree, &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+        assert_eq!(f.git(&tree, &["status", "--porcelain"]), "");
+    };
+    f.git(&tree, &["checkout", "-q", "--orphan", "pages"]);
+    prepare_worktree(&f.place).unwrap();
+    on_branch();
+    f.git(&tree, &["checkout", "-q", "--orphan", "pages"]);
+    f.git(&tree, &["rm", "-qrf", "."]);
+    f.write("README", "a page\n");
+    let said = prepare_worktree(&f.place).unwrap();
+    assert!(said.contains("left as it is: README would be overwritten"), "{said}");
+    assert_eq!(f.file("README"), "a page\n");
+    fs::remove_file(tree.join("README")).unwrap();
+    prepare_worktree(&f.place).unwrap();
+    on_branch();
+    assert_eq!(f.file("README"), "hello\n");
+}
