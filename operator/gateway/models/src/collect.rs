@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use memchr::memmem;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -31,6 +32,8 @@ pub struct StreamedAnswer {
     error: Option<Value>,
     /// True if the end was announced.
     done: bool,
+    /// True if a piece could not be read: what stands around it is not the answer.
+    has_gap: bool,
     /// Pieces with something of the answer in them: most servers send one for each token.
     pieces: u64,
 }
@@ -92,7 +95,7 @@ impl StreamedAnswer {
         let last = std::mem::take(&mut self.line);
         self.read_line(&last);
         let ended = self.choices.values().any(|choice| choice.end.contains_key("finish_reason"));
-        if !self.done && !ended && self.error.is_none() {
+        if self.error.is_none() && (self.has_gap || !self.done && !ended) {
             return None;
         }
         let said = self.choices.values().any(StreamedChoice::says_something);
@@ -131,12 +134,29 @@ impl StreamedAnswer {
     }
 
     fn read_line(&mut self, line: &[u8]) {
+        // Older servers of llama.cpp put an error in a field of its own.
+        if let Some(Ok(error)) = line.strip_prefix(b"error:").map(serde_json::from_slice::<Value>) {
+            self.error = Some(error);
+            return;
+        }
         let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii) else { return };
         if data == b"[DONE]" {
             self.done = true;
             return;
         }
-        let Ok(Value::Object(mut chunk)) = serde_json::from_slice::<Value>(data) else { return };
+        let mut chunk = match read_piece(data) {
+            Some(Value::Object(chunk)) => chunk,
+            None if data.starts_with(b"{") => {
+                self.has_gap = true;
+                return;
+            }
+            _ => return,
+        };
+        // vLLM's form of an error.
+        if chunk.get("object").is_some_and(|object| object == "error") {
+            self.error = Some(chunk.into());
+            return;
+        }
         if memmem::find(data, b"\"usage\"").is_some()
             && let Ok(WithUsage { usage: Some(usage) }) = serde_json::from_slice(data)
             && usage.get().starts_with('{')
@@ -167,7 +187,7 @@ impl StreamedChoice {
     fn take(&mut self, mut choice: Map<String, Value>) -> bool {
         let delta = choice.remove("delta").filter(|delta| !delta.is_null());
         let delta = delta.or_else(|| choice.remove("message"));
-        choice.retain(|name, value| !value.is_null() && name != "index");
+        choice.retain(|name, value| !value.is_null() && *value != "" && name != "index");
         self.end.append(&mut choice);
         let Some(Value::Object(delta)) = delta else { return false };
         let mut has_part = false;
@@ -199,7 +219,14 @@ impl StreamedChoice {
                 true
             }
             Value::Array(mut parts) => {
-                match self.message.entry(name).or_insert_with(|| json!([])) {
+                let known = self.message.entry(name).or_insert_with(|| json!([]));
+                if let Value::String(text) = known {
+                    let text = std::mem::take(text);
+                    let said = Some(text).filter(|text| !text.is_empty());
+                    let said = said.map(|text| json!({"type": "text", "text": text}));
+                    *known = said.into_iter().collect();
+                }
+                match known {
                     Value::Array(known) => known.append(&mut parts),
                     other => *other = Value::Array(parts),
                 }
@@ -218,8 +245,10 @@ impl StreamedChoice {
         let id = piece["id"].as_str().unwrap_or_default();
         let custom = piece["custom"].is_object();
         let function = &piece[if custom { "custom" } else { "function" }];
-        let found = self.calls.iter().position(|call| match index {
-            Some(_) => call.index == index,
+        let name = function["name"].as_str().unwrap_or_default();
+        // The newest first: some give all calls of an answer the same index.
+        let found = self.calls.iter().rposition(|call| match index {
+            Some(_) => call.index == index && !call.is_followed_by(id, name),
             None => !id.is_empty() && call.id == id,
         });
         let is_next = index.is_none() && id.is_empty() && function["name"].is_null();
@@ -234,7 +263,7 @@ impl StreamedChoice {
         }
         // Some repeat the name in each piece.
         if call.name.is_empty() {
-            function["name"].as_str().unwrap_or_default().clone_into(&mut call.name);
+            name.clone_into(&mut call.name);
         }
         call.custom |= custom;
         match &function[if custom { "input" } else { "arguments" }] {
@@ -245,8 +274,10 @@ impl StreamedChoice {
     }
 
     fn says_something(&self) -> bool {
-        let text = |name: &str| self.message.get(name).and_then(Value::as_str);
-        !self.calls.is_empty() || text("content").is_some_and(|text| !text.trim().is_empty())
+        let is_said = |text: &Value| text.as_str().is_some_and(|text| !text.trim().is_empty());
+        let content = self.message.get("content").unwrap_or(&Value::Null);
+        let mut parts = content.as_array().into_iter().flatten();
+        !self.calls.is_empty() || is_said(content) || parts.any(|part| is_said(&part["text"]))
     }
 
     fn whole(self, index: u64) -> Value {
@@ -266,6 +297,16 @@ impl StreamedChoice {
 }
 
 impl StreamedCall {
+    /// True if a piece with this id and name begins another call, since this one is whole.
+    fn is_followed_by(&self, id: &str, name: &str) -> bool {
+        let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
+        let is_whole = || match self.arguments.trim() {
+            "" => name != self.name,
+            arguments => serde_json::from_str::<IgnoredAny>(arguments).is_ok(),
+        };
+        is_other && !name.is_empty() && is_whole()
+    }
+
     fn whole(self) -> Value {
         let mut call = if self.custom {
             json!({"type": "custom", "custom": {"name": self.name, "input": self.arguments}})
@@ -283,8 +324,50 @@ impl StreamedCall {
 fn append_text(message: &mut Map<String, Value>, name: &str, text: &str) {
     match message.entry(name).or_insert_with(|| "".into()) {
         Value::String(known) => known.push_str(text),
+        // Some think in parts, and speak in text.
+        Value::Array(parts) => {
+            let last = parts.last_mut().filter(|part| part["type"] == "text");
+            match last.and_then(|part| part.get_mut("text")) {
+                Some(Value::String(known)) => known.push_str(text),
+                _ if text.is_empty() => {}
+                _ => parts.push(json!({"type": "text", "text": text})),
+            }
+        }
         other => *other = text.into(),
     }
+}
+
+/// A piece of the stream. Servers that cut a character in two write bytes that are no UTF-8, or half a surrogate pair.
+fn read_piece(data: &[u8]) -> Option<Value> {
+    if let Ok(piece) = serde_json::from_slice(data) {
+        return Some(piece);
+    }
+    let text = String::from_utf8_lossy(data);
+    serde_json::from_str(&text).or_else(|_| serde_json::from_str(&without_surrogates(&text))).ok()
+}
+
+/// JSON in which no escape stands for half of a surrogate pair.
+fn without_surrogates(json: &str) -> String {
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    let is_half = |unit: u16| (0xd800..0xe000).contains(&unit);
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let next = rest.get(6..).and_then(unit);
+        let (kept, length) = match unit(rest) {
+            Some(0xd800..=0xdbff) if next.is_some_and(|low| (0xdc00..0xe000).contains(&low)) => {
+                (rest.get(..12), 12)
+            }
+            Some(unit) if is_half(unit) => (Some("\\ufffd"), 6),
+            _ => (rest.get(..2), 2),
+        };
+        let Some(kept) = kept else { break };
+        out.push_str(kept);
+        rest = &rest[length..];
+    }
+    out + rest
 }
 
 /// A block of reasoning that goes on, or another one: what is signed has to come back as it was.
@@ -311,130 +394,4 @@ fn merge_block(known: &mut Vec<Value>, block: Value) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn whole(events: &[Value], end: &str) -> Option<Value> {
-        let mut stream = ": a remark\n\n".to_owned();
-        stream.extend(events.iter().map(|event| format!("data: {event}\r\n\r\n")));
-        stream.push_str(end);
-        let wholes = [1, 7, 10_000].map(|size| {
-            let mut answer = StreamedAnswer::default();
-            stream.as_bytes().chunks(size).for_each(|piece| answer.take(piece));
-            answer.into_whole()
-        });
-        assert!(wholes.iter().all(|whole| *whole == wholes[0]), "wherever it is cut");
-        wholes.into_iter().next()?.map(|whole| serde_json::from_slice(&whole).unwrap())
-    }
-
-    fn piece(delta: &Value) -> Value {
-        json!({"id": "c1", "model": "m", "object": "chat.completion.chunk",
-            "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
-    }
-
-    fn finish(reason: &str) -> Value {
-        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-    }
-
-    #[test]
-    fn pieces_add_up_to_the_whole_answer() {
-        let events = [
-            piece(&json!({"role": "assistant", "content": null})),
-            piece(&json!({"reasoning_content": "hm"})),
-            piece(&json!({"content": "I read"})),
-            piece(&json!({"content": " it."})),
-            piece(&json!({"tool_calls": [{"index": 0, "id": "a", "type": "function",
-                "function": {"name": "Read", "arguments": ""}}]})),
-            piece(&json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"path\":"}}]})),
-            piece(
-                &json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "Glob", "arguments": {"x": 1}}}]}),
-            ),
-            piece(
-                &json!({"tool_calls": [{"index": 0, "function": {"name": "Read", "arguments": "\"é\"}"}}]}),
-            ),
-            finish("tool_calls"),
-        ];
-        let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"cost\":0.0123456789}}\n\ndata: [DONE]\n\n";
-        let answer = whole(&events, usage).unwrap();
-        assert_eq!(
-            answer["choices"],
-            json!([{"index": 0, "finish_reason": "tool_calls", "message": {
-            "role": "assistant", "content": "I read it.", "reasoning_content": "hm",
-            "tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"é\"}"}},
-                {"id": "b", "type": "function", "function": {"name": "Glob", "arguments": "{\"x\":1}"}},
-            ]}}])
-        );
-        assert_eq!((&answer["id"], &answer["model"]), (&json!("c1"), &json!("m")));
-        assert_eq!(answer["object"], "chat.completion");
-        let mut exact = StreamedAnswer::default();
-        exact.take(usage.as_bytes());
-        let text = String::from_utf8(exact.into_whole().unwrap()).unwrap();
-        assert!(text.contains("\"cost\":0.0123456789"), "{text}");
-    }
-
-    #[test]
-    fn calls_without_indexes_go_by_their_ids_and_their_order() {
-        let events = [
-            piece(
-                &json!({"tool_calls": [{"id": "a", "function": {"name": "Read", "arguments": "{}"}}]}),
-            ),
-            piece(
-                &json!({"tool_calls": [{"id": "b", "function": {"name": "Glob", "arguments": "{"}}]}),
-            ),
-            piece(&json!({"tool_calls": [{"function": {"arguments": "}"}}]})),
-            finish("stop"),
-        ];
-        let answer = whole(&events, "").unwrap();
-        let calls = answer["choices"][0]["message"]["tool_calls"].as_array().unwrap();
-        let named = |n: usize| (&calls[n]["id"], &calls[n]["function"]["arguments"]);
-        assert_eq!(calls.len(), 2);
-        assert_eq!(named(0), (&json!("a"), &json!("{}")));
-        assert_eq!(named(1), (&json!("b"), &json!("{}")));
-    }
-
-    #[test]
-    fn signed_thoughts_stay_as_they_were() {
-        let block = |text: &str| {
-            json!({"reasoning_details": [
-            {"type": "reasoning.text", "index": 0, "text": text, "signature": null}]})
-        };
-        let signed = json!({"reasoning_details": [
-            {"type": "reasoning.text", "index": 0, "signature": "s"},
-            {"type": "reasoning.encrypted", "index": 1, "data": "x"}]});
-        let events = [piece(&block("I ")), piece(&block("think")), piece(&signed), finish("stop")];
-        let answer = whole(&events, "data: [DONE]\n").unwrap();
-        assert_eq!(
-            answer["choices"][0]["message"]["reasoning_details"],
-            json!([{"type": "reasoning.text", "index": 0, "text": "I think", "signature": "s"},
-                {"type": "reasoning.encrypted", "index": 1, "data": "x"}])
-        );
-    }
-
-    #[test]
-    fn what_broke_off_is_no_answer_and_an_error_is_one() {
-        let words = || piece(&json!({"content": "half"}));
-        assert_eq!(whole(&[words()], ""), None, "no end");
-        assert_eq!(whole(&[], ""), None);
-        let failed = json!({"error": {"code": 502, "message": "gone"}, "choices": [
-            {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]});
-        let after_words = whole(&[words(), failed.clone()], "").unwrap();
-        assert_eq!(after_words["choices"][0]["error"]["code"], 502);
-        assert_eq!(after_words["choices"][0]["finish_reason"], "error");
-        let at_once = whole(&[failed], "").unwrap();
-        assert_eq!((&at_once["error"]["code"], &at_once["choices"]), (&json!(502), &Value::Null));
-        let no_end_but_a_finish = whole(&[words(), finish("length")], "").unwrap();
-        assert_eq!(no_end_but_a_finish["choices"][0]["finish_reason"], "length");
-    }
-
-    #[test]
-    fn an_answer_has_begun_with_its_first_words() {
-        let mut answer = StreamedAnswer::default();
-        answer.take(
-            format!("data: {}\n\n", piece(&json!({"role": "assistant", "content": ""}))).as_bytes(),
-        );
-        assert_eq!((answer.pieces(), answer.id()), (0, Some("c1")));
-        answer.take(format!("data: {}\n\n", piece(&json!({"content": "a"}))).as_bytes());
-        assert_eq!(answer.pieces(), 1);
-    }
-}
+mod tests;

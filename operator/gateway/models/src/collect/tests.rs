@@ -1,0 +1,209 @@
+use super::*;
+
+fn whole(events: &[Value], end: &str) -> Option<Value> {
+    let mut stream = ": a remark\n\n".to_owned();
+    stream.extend(events.iter().map(|event| format!("data: {event}\r\n\r\n")));
+    stream.push_str(end);
+    let wholes = [1, 7, 10_000].map(|size| {
+        let mut answer = StreamedAnswer::default();
+        stream.as_bytes().chunks(size).for_each(|piece| answer.take(piece));
+        answer.into_whole()
+    });
+    assert!(wholes.iter().all(|whole| *whole == wholes[0]), "wherever it is cut");
+    wholes.into_iter().next()?.map(|whole| serde_json::from_slice(&whole).unwrap())
+}
+
+fn piece(delta: &Value) -> Value {
+    json!({"id": "c1", "model": "m", "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+#[test]
+fn pieces_add_up_to_the_whole_answer() {
+    let events = [
+        piece(&json!({"role": "assistant", "content": null})),
+        piece(&json!({"reasoning_content": "hm"})),
+        piece(&json!({"content": "I read"})),
+        piece(&json!({"content": " it."})),
+        piece(&json!({"tool_calls": [{"index": 0, "id": "a", "type": "function",
+            "function": {"name": "Read", "arguments": ""}}]})),
+        piece(&json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"path\":"}}]})),
+        piece(
+            &json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "Glob", "arguments": {"x": 1}}}]}),
+        ),
+        piece(
+            &json!({"tool_calls": [{"index": 0, "function": {"name": "Read", "arguments": "\"é\"}"}}]}),
+        ),
+        finish("tool_calls"),
+    ];
+    let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"cost\":0.0123456789}}\n\ndata: [DONE]\n\n";
+    let answer = whole(&events, usage).unwrap();
+    assert_eq!(
+        answer["choices"],
+        json!([{"index": 0, "finish_reason": "tool_calls", "message": {
+        "role": "assistant", "content": "I read it.", "reasoning_content": "hm",
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"é\"}"}},
+            {"id": "b", "type": "function", "function": {"name": "Glob", "arguments": "{\"x\":1}"}},
+        ]}}])
+    );
+    assert_eq!((&answer["id"], &answer["model"]), (&json!("c1"), &json!("m")));
+    assert_eq!(answer["object"], "chat.completion");
+    let mut exact = StreamedAnswer::default();
+    exact.take(usage.as_bytes());
+    let text = String::from_utf8(exact.into_whole().unwrap()).unwrap();
+    assert!(text.contains("\"cost\":0.0123456789"), "{text}");
+}
+
+#[test]
+fn calls_without_indexes_go_by_their_ids_and_their_order() {
+    let events = [
+        piece(
+            &json!({"tool_calls": [{"id": "a", "function": {"name": "Read", "arguments": "{}"}}]}),
+        ),
+        piece(
+            &json!({"tool_calls": [{"id": "b", "function": {"name": "Glob", "arguments": "{"}}]}),
+        ),
+        piece(&json!({"tool_calls": [{"function": {"arguments": "}"}}]})),
+        finish("stop"),
+    ];
+    let answer = whole(&events, "").unwrap();
+    let calls = answer["choices"][0]["message"]["tool_calls"].as_array().unwrap();
+    let named = |n: usize| (&calls[n]["id"], &calls[n]["function"]["arguments"]);
+    assert_eq!(calls.len(), 2);
+    assert_eq!(named(0), (&json!("a"), &json!("{}")));
+    assert_eq!(named(1), (&json!("b"), &json!("{}")));
+}
+
+#[test]
+fn signed_thoughts_stay_as_they_were() {
+    let block = |text: &str| {
+        json!({"reasoning_details": [
+        {"type": "reasoning.text", "index": 0, "text": text, "signature": null}]})
+    };
+    let signed = json!({"reasoning_details": [
+        {"type": "reasoning.text", "index": 0, "signature": "s"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "x"}]});
+    let events = [piece(&block("I ")), piece(&block("think")), piece(&signed), finish("stop")];
+    let answer = whole(&events, "data: [DONE]\n").unwrap();
+    assert_eq!(
+        answer["choices"][0]["message"]["reasoning_details"],
+        json!([{"type": "reasoning.text", "index": 0, "text": "I think", "signature": "s"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "x"}])
+    );
+}
+
+#[test]
+fn what_broke_off_is_no_answer_and_an_error_is_one() {
+    let words = || piece(&json!({"content": "half"}));
+    assert_eq!(whole(&[words()], ""), None, "no end");
+    assert_eq!(whole(&[], ""), None);
+    let failed = json!({"error": {"code": 502, "message": "gone"}, "choices": [
+        {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]});
+    let after_words = whole(&[words(), failed.clone()], "").unwrap();
+    assert_eq!(after_words["choices"][0]["error"]["code"], 502);
+    assert_eq!(after_words["choices"][0]["finish_reason"], "error");
+    let at_once = whole(&[failed], "").unwrap();
+    assert_eq!((&at_once["error"]["code"], &at_once["choices"]), (&json!(502), &Value::Null));
+    let no_end_but_a_finish = whole(&[words(), finish("length")], "").unwrap();
+    assert_eq!(no_end_but_a_finish["choices"][0]["finish_reason"], "length");
+}
+
+#[test]
+fn an_answer_has_begun_with_its_first_words() {
+    let mut answer = StreamedAnswer::default();
+    answer.take(
+        format!("data: {}\n\n", piece(&json!({"role": "assistant", "content": ""}))).as_bytes(),
+    );
+    assert_eq!((answer.pieces(), answer.id()), (0, Some("c1")));
+    answer.take(format!("data: {}\n\n", piece(&json!({"content": "a"}))).as_bytes());
+    assert_eq!(answer.pieces(), 1);
+}
+
+#[test]
+fn calls_that_share_an_index_stay_apart() {
+    let call = |id: &str, name: &str, arguments: &str| {
+        piece(&json!({"tool_calls": [{"index": 0, "id": id, "type": "function",
+            "function": {"name": name, "arguments": arguments}}]}))
+    };
+    let more = |arguments: &str| {
+        piece(&json!({"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}))
+    };
+    // As Ollama and Gemini send calls that are made at once: whole ones, and in pieces.
+    let whole_ones = [call("a", "Read", "{\"path\":\"x\"}"), call("b", "Read", "{\"path\":\"y\"}")];
+    let in_pieces = [
+        call("a", "Read", ""),
+        more("{\"path\":"),
+        more("\"x\"}"),
+        call("b", "Read", "{\"path\":"),
+        more("\"y\"}"),
+    ];
+    for events in [&whole_ones[..], &in_pieces[..]] {
+        let answer = whole(events, "data: [DONE]\n").unwrap();
+        let function =
+            |path: &str| json!({"name": "Read", "arguments": json!({"path": path}).to_string()});
+        assert_eq!(
+            answer["choices"][0]["message"]["tool_calls"],
+            json!([{"id": "a", "type": "function", "function": function("x")},
+                {"id": "b", "type": "function", "function": function("y")}])
+        );
+    }
+}
+
+#[test]
+fn parts_and_text_of_one_answer_add_up() {
+    let thought = json!({"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let events = [
+        piece(&json!({"role": "assistant", "content": ""})),
+        piece(&json!({"content": [thought]})),
+        piece(&json!({"content": "I re"})),
+        piece(&json!({"content": "ad"})),
+        piece(&json!({"content": [text(" it.")]})),
+        finish("stop"),
+    ];
+    let answer = whole(&events, "").unwrap();
+    let expected = json!([thought, text("I read"), text(" it.")]);
+    assert_eq!(answer["choices"][0]["message"]["content"], expected);
+}
+
+#[test]
+fn no_piece_is_missing_in_an_answer() {
+    let half = |content: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{content}\"}}}}]}}\n\n"
+        )
+    };
+    let end = "data: [DONE]\n";
+    let said = |stream: &str| {
+        whole(&[piece(&json!({"content": "a "}))], stream)
+            .map(|answer| answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned())
+    };
+    // A character that was cut in two costs itself alone.
+    let cut = half("\\\\ \\ud83d\\ude00 b \\ud83d c\\n");
+    assert_eq!(said(&format!("{cut}{end}")).unwrap(), "a \\ \u{1f600} b \u{fffd} c\n");
+    assert_eq!(said(&format!("data: ping\n\n{}{end}", half("b"))).unwrap(), "a b");
+    assert_eq!(said(&format!("data: {{\"choices\":[{{\n\n{}{end}", half("b"))), None);
+    let mut answer = StreamedAnswer::default();
+    answer.take(b"data: {\"choices\":[{\"delta\":{\"content\":\"caf\xc3\"}}]}\n\ndata: [DONE]\n");
+    let answer = String::from_utf8(answer.into_whole().unwrap()).unwrap();
+    assert!(answer.contains("caf\u{fffd}"), "{answer}");
+}
+
+#[test]
+fn an_error_is_one_in_whatever_form_and_an_empty_word_is_no_end() {
+    for stream in [
+        "error: {\"code\":500,\"message\":\"gone\"}\n\n",
+        "data: {\"object\":\"error\",\"code\":500,\"message\":\"gone\"}\n\ndata: [DONE]\n\n",
+    ] {
+        let answer = whole(&[], stream).unwrap();
+        assert_eq!((&answer["error"]["code"], &answer["choices"]), (&json!(500), &Value::Null));
+    }
+    let unended =
+        json!({"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": ""}]});
+    assert_eq!(whole(&[unended], ""), None);
+}
