@@ -1,10 +1,13 @@
-//! Reads the cost of a call from the provider's own answer. Money never passes through a float.
+//! Reads the cost of a call from the provider's own answer. Money never passes through a float. A field of an odd form
+//! says nothing: it hides no other one, and no answer.
+
+use std::str::FromStr;
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::thread::TokenUsage;
 use codebutler_crds::wire::history::ModelCall;
 use memchr::memmem;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -13,11 +16,11 @@ pub use codebutler_gateway_core::bill::ProviderBill;
 
 #[derive(Deserialize)]
 struct BillingAnswer<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "lenient_usage")]
     usage: Option<Reported<'a>>,
     #[serde(borrow, default)]
     choices: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "lenient_list")]
     data: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
@@ -25,7 +28,7 @@ struct BillingAnswer<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     /// Seconds of a transcription.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_amount")]
     duration: Option<f64>,
 }
 
@@ -33,13 +36,13 @@ struct BillingAnswer<'a> {
 struct Reported<'a> {
     #[serde(borrow, default)]
     cost: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     prompt_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     completion_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     input_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     output_tokens: Option<u64>,
     /// OpenAI's and OpenRouter's.
     #[serde(borrow, default)]
@@ -49,31 +52,31 @@ struct Reported<'a> {
     /// Details of the prompt's tokens, in OpenAI's answers with images.
     #[serde(borrow, default)]
     input_tokens_details: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     cache_read_input_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     cache_creation_input_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_count")]
     prompt_cache_hit_tokens: Option<u64>,
     /// True if the provider behind OpenRouter bills by itself: `cost` is a fee then.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_flag")]
     is_byok: Option<bool>,
     #[serde(borrow, default)]
     cost_details: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_amount")]
     seconds: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Details {
-    #[serde(rename = "cached_tokens")]
+    #[serde(rename = "cached_tokens", deserialize_with = "lenient_count")]
     cached: Option<u64>,
-    #[serde(rename = "cache_write_tokens")]
+    #[serde(rename = "cache_write_tokens", deserialize_with = "lenient_count")]
     written: Option<u64>,
-    #[serde(rename = "reasoning_tokens")]
+    #[serde(rename = "reasoning_tokens", deserialize_with = "lenient_count")]
     reasoning: Option<u64>,
-    #[serde(rename = "image_tokens")]
+    #[serde(rename = "image_tokens", deserialize_with = "lenient_count")]
     images: Option<u64>,
 }
 
@@ -92,10 +95,49 @@ struct CostDetails<'a> {
 }
 
 /// A figure, or a figure in quotes.
+fn read_figure<T: FromStr>(figure: &RawValue) -> Option<T> {
+    unquoted(figure).parse().ok()
+}
+
+fn unquoted(figure: &RawValue) -> &str {
+    let text = figure.get();
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).trim()
+}
+
 fn nano_amount(text: &RawValue) -> Option<NanoUsd> {
-    let text = text.get();
-    let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
-    NanoUsd::parse(text).ok()
+    NanoUsd::parse(unquoted(text)).ok()
+}
+
+/// A whole number, which some servers write with a point.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
+fn lenient_count<'de, D: Deserializer<'de>>(field: D) -> Result<Option<u64>, D::Error> {
+    let figure = Option::<&RawValue>::deserialize(field)?;
+    Ok(figure.and_then(|figure| {
+        let rounded = || read_figure::<f64>(figure).filter(|count| (0.0..1e15).contains(count));
+        read_figure(figure).or_else(|| rounded().map(|count| count.round() as u64))
+    }))
+}
+
+fn lenient_amount<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error> {
+    Ok(Option::<&RawValue>::deserialize(field)?.and_then(read_figure))
+}
+
+fn lenient_flag<'de, D: Deserializer<'de>>(field: D) -> Result<Option<bool>, D::Error> {
+    Ok(Option::<&RawValue>::deserialize(field)?.and_then(read_figure))
+}
+
+/// To serde, an array would be a struct too.
+fn lenient_usage<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Reported<'de>>, D::Error> {
+    let usage = Option::<&RawValue>::deserialize(field)?.map(RawValue::get);
+    let usage = usage.filter(|text| text.starts_with('{'));
+    Ok(usage.and_then(|text| serde_json::from_str(text).ok()))
+}
+
+fn lenient_list<'de, D: Deserializer<'de>>(
+    field: D,
+) -> Result<Option<Vec<&'de RawValue>>, D::Error> {
+    let list = Option::<&RawValue>::deserialize(field)?.map(RawValue::get);
+    Ok(list.and_then(|text| serde_json::from_str(text).ok()))
 }
 
 impl Reported<'_> {
@@ -386,6 +428,26 @@ mod tests {
         let failed =
             br#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
         assert!(!read_bill(failed).unwrap().completed);
+    }
+
+    #[test]
+    fn a_figure_of_an_odd_form_hides_no_other_and_no_answer() {
+        for usage in [
+            r#"{"prompt_tokens":7.0,"completion_tokens":"3"}"#,
+            r#"{"prompt_tokens":7,"completion_tokens":3,"input_tokens":-1,"seconds":"a","is_byok":"no","cost":[]}"#,
+        ] {
+            let TokenUsage { prompt_tokens, completion_tokens, .. } = bill(usage).usage;
+            assert_eq!((prompt_tokens, completion_tokens), (7, 3), "{usage}");
+        }
+        let kept = bill(
+            r#"{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":80,"image_tokens":"none"}}"#,
+        );
+        assert_eq!(kept.usage.cached_tokens, 80);
+        for odd in [r#""usage":"none""#, r#""usage":[1]"#, r#""usage":7,"duration":"x","data":{}"#]
+        {
+            let answer = format!(r#"{{"choices":[{{"a":1}}],{odd}}}"#);
+            assert!(read_bill(answer.as_bytes()).is_some_and(|bill| bill.completed), "{odd}");
+        }
     }
 
     #[test]
