@@ -262,7 +262,8 @@ fn declared_encoding(bytes: &[u8]) -> Option<TextEncoding> {
         r#"^<\?xml\s[^>]*?\bencoding\s*=\s*["']([\w.:-]+)"#,
         r#"^@charset\s+"([\w.:-]+)""#,
         r"^(?:[^\n]*\n)?[^\n]*(?:\W|\bfile(?:en)?)coding\s*[:=]\s*([\w.:-]+)",
-        r#"(?i)<meta\s[^>]*?charset\s*=\s*["']?([\w.:-]+)"#,
+        // Of a page alone, or a template of one: a program or a text may only speak of pages.
+        r#"(?is-u)^\s*(?:(?:<|\{[%{#]|@).*?)?<meta\s[^>]*?charset\s*=\s*["']?([\w.:-]+)"#,
     ];
     static PATTERNS: LazyLock<Vec<Regex>> =
         LazyLock::new(|| NAMED.iter().filter_map(|named| Regex::new(named).ok()).collect());

@@ -97,6 +97,14 @@ fn what_is_said_of_a_file_counts_where_its_bytes_allow_it() {
     assert_eq!(read(b"<?xml version='1.0' encoding='utf-16'?>\n<a/>", None, None), "UTF-8");
     assert_eq!(read(b"#!/bin/python\n# -*- coding: koi8-r -*-\nx = 1\n", None, None), "KOI8-R");
     assert_eq!(read(b"encoding: latin-1\n", None, None), "UTF-8");
+    let page = b"\n<!doctype html>\n<title>caf\xe9</title>\n<META charset='windows-1251'>\n";
+    assert_eq!(read(page, None, None), "Windows-1251");
+    for page in ["{% load x %}\n<meta charset=gbk>\n", "<meta content='text/html; charset=gbk'>"] {
+        assert_eq!(read(page.as_bytes(), None, None), "GBK", "{page}");
+    }
+    for about_pages in ["PAGE = '<meta charset=gbk>'\n", "# Pages\n\n    <meta charset=latin1>\n"] {
+        assert_eq!(read(about_pages.as_bytes(), None, None), "UTF-8", "{about_pages}");
+    }
 }
 
 #[test]
