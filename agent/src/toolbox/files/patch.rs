@@ -3,7 +3,7 @@
 use codebutler_textform::LinedText;
 
 use super::lenient;
-use super::replace::ReplacedText;
+use super::replace::{ReplacedText, find_places};
 
 /// Change of a patch to one file.
 #[derive(Debug, PartialEq, Eq)]
@@ -196,8 +196,7 @@ fn place_hunk(
     let ended = rest.ends_with('\n');
     let padded = if ended { rest.to_owned() } else { format!("{rest}\n") };
     let starts = |at: &usize| *at == 0 || padded[..*at].ends_with('\n');
-    let found: Vec<usize> =
-        padded.match_indices(old).map(|(at, _)| at).filter(starts).take(2).collect();
+    let found: Vec<usize> = find_places(&padded, old).filter(starts).take(2).collect();
     let fitting = |at: usize| {
         let end = (at + old.len()).min(rest.len());
         let cut = at + old.len() > rest.len();
@@ -266,6 +265,7 @@ mod tests {
     fn what_is_not_sure_is_refused() {
         for (text, body, why) in [
             ("x\nx\n", "-x\n+y\n", "more than once"),
+            ("a\nb\na\nb\na\n", "-a\n-b\n-a\n+x\n", "more than once"),
             ("a\n", "-b\n+c\n", "are not in `f`"),
             ("a\n", "@@ nowhere\n-a\n+b\n", "is no line"),
             ("a\n", "?a\n", "begins with a space"),

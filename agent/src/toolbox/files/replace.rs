@@ -115,7 +115,13 @@ pub(super) fn replace_all(
                  change them with a command in Bash"
             ));
         }
-        match done.text.text().matches(old).count() {
+        let text = done.text.text();
+        let times = match text.matches(old).count() {
+            // Two places may share lines, such as those of three closing brackets.
+            1 => find_places(text, old).take(2).count(),
+            times => times,
+        };
+        match times {
             0 => replace_leniently(&mut done, shown, number, old, &edit.new, as_given)?,
             times if times == 1 || edit.all => {
                 let mut from = 0;
@@ -162,9 +168,19 @@ fn replace_leniently(
     Err(format!("edit {number}: `old` does not occur in `{shown}` ({hint}). Nothing was changed"))
 }
 
+/// All offsets of `part`, also of those that overlap.
+pub(super) fn find_places<'a>(text: &'a str, part: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = from + text.get(from..)?.find(part)?;
+        from = at + text[at..].chars().next().map_or(1, char::len_utf8);
+        Some(at)
+    })
+}
+
 /// The first lines at which `part` begins, by number.
 fn lines_of(text: &str, part: &str) -> String {
-    let starts = text.match_indices(part).map(|(at, _)| 1 + text[..at].matches('\n').count());
+    let starts = find_places(text, part).map(|at| 1 + text[..at].matches('\n').count());
     let mut named: Vec<String> = starts.take(LINES_NAMED + 1).map(|n| n.to_string()).collect();
     if named.len() > LINES_NAMED {
         named.truncate(LINES_NAMED);

@@ -149,6 +149,10 @@ fn an_edit_is_exact_unique_and_all_or_nothing() {
     assert!(why(place.edit("a.txt", &[("same", "same")])).contains("same"));
     assert!(why(place.edit("a.txt", &[])).contains("empty"));
     assert_eq!(place.content("a.txt"), "same\nsame\nother\n");
+    // Places may share a line.
+    place.write("b.txt", "}\n}\n}\n").unwrap();
+    let refused = why(place.edit("b.txt", &[("}\n}\n", "};\n")]));
+    assert!(refused.contains("2 times in `b.txt` (lines 1, 2)"), "{refused}");
 }
 
 #[test]
