@@ -6,9 +6,10 @@ use git2::{Oid, Repository, RepositoryState, Signature};
 
 use super::clean::differing_files;
 use super::hooks::{HookMoment, name_hooks};
+use super::markers::{refuse_markers, stage_settled};
 use super::opening::unfinished_error;
 use super::staging::{StagedCommit, stage_all, stage_named};
-use super::update::{other_parents, refuse_markers, stage_settled};
+use super::update::other_parents;
 use super::worktree::{WorktreeScanner, name_left, open_index};
 use super::{GitSite, short_id};
 use crate::tool_args as args;

@@ -21,6 +21,7 @@ pub mod learn;
 mod leftover;
 mod libgit;
 mod lock;
+mod markers;
 mod memory;
 mod opening;
 mod patch;

@@ -8,18 +8,17 @@ use git2::{Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetT
 
 use super::clean::{is_clean, same_as};
 use super::hooks::{HookMoment, name_hooks};
+use super::markers::find_marker;
 use super::opening::unfinished_error;
 use super::rewrite::find_rewrite;
 use super::sealed::is_descendant;
 use super::taking::settle_on;
-use super::worktree::{WorktreeScanner, conflicting_files, name_left, open_index};
+use super::worktree::{WorktreeScanner, conflicting_files, open_index};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 
 /// Files in conflict that are named.
 const MAX_NAMED: usize = 20;
-/// Beginnings of the conflict markers that a merge left to be settled.
-const MARKERS: [&[u8]; 2] = [b"<<<<<<< ", b">>>>>>> "];
 /// Suffix of the key of a call that finds a merge in progress.
 const MERGING: &str = "+merge";
 
@@ -212,11 +211,26 @@ fn begin_merge(
     let why = format!(
         "{what} come in, and conflict with this branch in {}. Each of these files holds both sides between \
          `<<<<<<<` and `>>>>>>>`: read what both sides meant (GitLog with `path` tells), Edit the file so that \
-         both hold, without the markers, run the tests, then GitCommit and GitPush. To take it all back: `git \
+         both hold, without the markers, run the tests, then GitCommit and GitPush.{} To take it all back: `git \
          merge --abort` in Bash",
-        name_files(&files)
+        name_files(&files),
+        tell_unmarked(&place.tree(), &files)
     );
     Ok(UpdateOutcome::Conflict(files, why))
+}
+
+/// Names the files of which only one side is there, whole: nothing in them shows that there is another.
+fn tell_unmarked(tree: &Path, files: &[String]) -> String {
+    let unmarked: Vec<String> =
+        files.iter().filter(|file| find_marker(&tree.join(file)).is_none()).cloned().collect();
+    if unmarked.is_empty() {
+        return String::new();
+    }
+    format!(
+        " Without markers, since binary or removed on one side: {}. There, take a side: `git checkout --ours` (this \
+         branch's) or `--theirs` with the path in Bash, or `git rm`.",
+        name_files(&unmarked)
+    )
 }
 
 fn under_way(repo: &mut Repository) -> Result<UpdateOutcome, ToolError> {
@@ -233,84 +247,6 @@ fn name_files(files: &[String]) -> String {
     let more = files.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", files[..files.len().min(MAX_NAMED)].join(", "))
-}
-
-/// Nothing of a merge is committed that holds both sides still, whoever staged it: a marker that neither side
-/// has in that file.
-///
-/// # Errors
-/// `Refused`, with the file and the line.
-pub(super) fn refuse_markers(
-    repo: &Repository,
-    index: &Index,
-    parents: &[Oid],
-) -> Result<(), ToolError> {
-    let trees: Result<Vec<_>, _> =
-        parents.iter().map(|id| repo.find_commit(*id).and_then(|commit| commit.tree())).collect();
-    let trees = trees?;
-    for entry in index.iter() {
-        let path = String::from_utf8_lossy(&entry.path).into_owned();
-        let before = trees.iter().filter_map(|tree| tree.get_path(Path::new(&path)).ok());
-        let before: Vec<Oid> = before.map(|known| known.id()).collect();
-        if before.contains(&entry.id) {
-            continue;
-        }
-        let Ok(blob) = repo.find_blob(entry.id) else { continue };
-        let is_theirs = || {
-            let mut known = before.iter().filter_map(|id| repo.find_blob(*id).ok());
-            known.any(|blob| marked_line(blob.content()).is_some())
-        };
-        if let Some(line) = marked_line(blob.content()).filter(|_| !is_theirs()) {
-            return Err(unsettled_error(&path, line));
-        }
-    }
-    Ok(())
-}
-
-/// The first line that begins as a merge leaves it.
-fn marked_line(text: &[u8]) -> Option<usize> {
-    let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1..);
-    let marked = lines.find(|(line, _)| MARKERS.iter().any(|marker| line.starts_with(marker)));
-    marked.map(|(_, line)| line)
-}
-
-fn unsettled_error(path: &str, line: usize) -> ToolError {
-    ToolError::refused(format!(
-        "`{path}` holds both sides of the merge still (line {line}): settle it first"
-    ))
-}
-
-/// Stages the files that two sides have changed as they are in the worktree.
-///
-/// # Errors
-/// `Refused` as long as one holds both sides.
-pub(super) fn stage_settled(
-    scanner: &WorktreeScanner<'_>,
-    index: &mut Index,
-    tree: &Path,
-) -> Result<(), ToolError> {
-    for path in conflicting_files(index)? {
-        let at = tree.join(&path);
-        if at.symlink_metadata().is_err() {
-            index.remove_path(Path::new(&path))?;
-            continue;
-        }
-        let text = std::fs::read(&at).unwrap_or_default();
-        if let Some(line) = marked_line(&text) {
-            return Err(unsettled_error(&path, line));
-        }
-        match scanner.entry_of(path.as_bytes())? {
-            Some(Ok(entry)) => {
-                index.remove_path(Path::new(&path))?;
-                index.add(&entry)?;
-            }
-            Some(Err(left)) => {
-                return Err(ToolError::refused(format!("not committed: {}", name_left(&[left]))));
-            }
-            None => index.add_path(Path::new(&path))?,
-        }
-    }
-    Ok(())
 }
 
 /// The other side of a merge that is under way.
@@ -461,6 +397,26 @@ mod tests {
         }
         try_commit(&f, "Merge main").unwrap();
         assert_eq!(parents(&f), 2);
+    }
+
+    #[test]
+    fn a_conflict_that_no_marker_shows_is_told() {
+        let f = fixture();
+        written(&f, "logo", "\0mine");
+        written(&f, "README", "mine\n");
+        f.merge(&[("logo", "\0theirs"), ("README", "theirs\n")]);
+        let UpdateOutcome::Conflict(files, why) = updated(&f) else { panic!() };
+        assert_eq!(files, ["README", "logo"]);
+        assert!(
+            why.contains("Without markers, since binary or removed on one side: logo."),
+            "{why}"
+        );
+        assert!(why.contains("`--theirs`"), "{why}");
+        f.git(&f.place.tree(), &["checkout", "--theirs", "logo"]);
+        f.write("README", "both\n");
+        try_commit(&f, "Merge main").unwrap();
+        assert_eq!((f.file("logo"), parents(&f)), ("\0theirs".to_owned(), 2));
+        assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
     }
 
     #[test]
