@@ -51,7 +51,13 @@ pub(super) fn answer_work(
     request: ToolboxRequest,
 ) -> Result<String, ToolError> {
     match request {
-        ToolboxRequest::Write(args) => files::write_file(tree, seen, scratch, &args),
+        ToolboxRequest::Write(args) => match files::changed_since(tree, seen, &args) {
+            None => files::write_file(tree, seen, scratch, &args),
+            Some(path) => {
+                let kept = keep_changed(place, &path)?;
+                files::write_file(tree, seen, scratch, &args).map(|told| told + &kept)
+            }
+        },
         ToolboxRequest::Edit { edit, plan } => files::edit_files(tree, seen, scratch, &edit, &plan),
         ToolboxRequest::Grep(args) => search::grep_files(tree, &args),
         ToolboxRequest::Glob(args) => search::find_files(tree, &args),
@@ -70,6 +76,20 @@ pub(super) fn answer_work(
     }
 }
 
+/// Keeps a file that is about to be overwritten by somebody who has not seen it as it is; the note on that.
+fn keep_changed(place: &GitSite, path: &str) -> Result<String, ToolError> {
+    let kept = git::keep_work(place).map_err(|error| {
+        ToolError::refused(format!(
+            "`{path}` has changed since you read it, and what it is now can't be kept ({error}): read it again"
+        ))
+    })?;
+    Ok(format!(
+        "\nNote: `{path}` had changed since you saw it, by a command or another role. What it was is kept: `git show \
+         {}:{path}` in Bash shows it. Bring back what was not yours to change.",
+        kept.name
+    ))
+}
+
 impl ToolboxReply {
     /// With remarks of the toolbox before those that it has.
     pub(super) fn noting(self, more: impl IntoIterator<Item = String>) -> Self {
@@ -84,5 +104,36 @@ impl ToolboxReply {
             Self::Noted(reply, notes) => (*reply, notes),
             plain => (plain, Vec::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::git::fixture::GitFixture;
+    use super::*;
+    use crate::tool_args as args;
+
+    #[test]
+    fn what_others_made_of_a_file_is_kept_before_it_is_overwritten() {
+        let f = GitFixture::new();
+        git::prepare_worktree(&f.place).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
+        let seen = SeenFiles::default();
+        let write = |content: &str| {
+            let args = args::WriteArgs { path: "a.txt".into(), content: content.into() };
+            let request = ToolboxRequest::Write(args);
+            answer_work(&tree, &f.place, &seen, f.dir.path(), request).unwrap()
+        };
+        for content in ["one\n", "two\n"] {
+            let told = write(content);
+            assert!(!told.contains("Note"), "{told}");
+        }
+        f.write("a.txt", "by another role\n");
+        let told = write("three\n");
+        assert!(told.contains("had changed since you saw it"), "{told}");
+        assert!(told.contains("`git show refs/codebutler/snap/1:a.txt`"), "{told}");
+        let kept = f.git(&f.place.tree(), &["show", "refs/codebutler/snap/1:a.txt"]);
+        assert_eq!((kept.as_str(), f.file("a.txt").as_str()), ("by another role", "three\n"));
+        assert!(!write("four\n").contains("Note"));
     }
 }

@@ -84,6 +84,19 @@ pub fn write_file(
     Ok(told)
 }
 
+/// The path that Write names, if the file there is not what the role has seen last: somebody else, or a command, has
+/// changed it since.
+pub fn changed_since(
+    tree: &WorktreeRoot,
+    seen: &SeenFiles,
+    args: &args::WriteArgs,
+) -> Option<String> {
+    let at = tree.locate(&args.path).ok()?;
+    let known = seen.hash(&at.full)?;
+    let now = load_file(&at).ok()?;
+    (sha256(&now) != known && now != args.content.as_bytes()).then_some(at.shown)
+}
+
 /// A regular file's size; `None` if there is nothing.
 fn regular_size(at: &LocatedPath) -> Result<Option<u64>, ToolError> {
     match fs::symlink_metadata(&at.full) {
