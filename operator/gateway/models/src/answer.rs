@@ -6,6 +6,7 @@ use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use super::billing::{self, ProviderBill};
+use super::collect::StreamedAnswer;
 use super::complaint::{self, ProviderComplaint};
 use super::job::ModelJob;
 use super::recording;
@@ -63,7 +64,7 @@ pub(crate) async fn read_whole(
         stream::collect_stream(response, (asked, patience), model, news).await?
     } else {
         let collected = std::pin::pin!(upstream::collect_answer(response));
-        stream::await_lasting(collected, || call.lasts()).await?
+        join_unnamed_stream(stream::await_lasting(collected, || call.lasts()).await?)?
     };
     if complaint::is_web_page(&String::from_utf8_lossy(&answer[..answer.len().min(200)])) {
         // Nothing was asked of a model, so nothing is billed.
@@ -94,6 +95,17 @@ fn with_length(bill: ProviderBill, bytes: u64) -> ProviderBill {
     }
     let seconds = Some(estimate::sound_seconds(bytes));
     ProviderBill { seconds, estimated: !bill.priced, ..bill }
+}
+
+/// A stream of events that came under another content type, put together; any other answer as it is.
+fn join_unnamed_stream(answer: Bytes) -> Result<Bytes, ModelError> {
+    let text = answer.trim_ascii_start();
+    if ![&b"data:"[..], b"event:", b":"].iter().any(|field| text.starts_with(field)) {
+        return Ok(answer);
+    }
+    let mut whole = StreamedAnswer::default();
+    whole.take(&answer);
+    whole.into_whole().map(Bytes::from).ok_or(ModelError::Lost)
 }
 
 fn is_stream(response: &reqwest::Response) -> bool {
@@ -142,6 +154,17 @@ mod tests {
             assert_eq!(found, end, "{told:?} {failed}");
         }
         assert_eq!(of_bill(None, false), GrantEnd::Flag);
+    }
+
+    #[test]
+    fn a_stream_is_read_whatever_its_content_type() {
+        let stream = ": hello\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n";
+        let ended = join_unnamed_stream(Bytes::from(format!("{stream}data: [DONE]\n\n"))).unwrap();
+        assert!(billing::read_bill(&ended).is_some_and(|bill| bill.completed), "{ended:?}");
+        let cut = join_unnamed_stream(Bytes::from(stream));
+        assert!(matches!(cut, Err(ModelError::Lost)));
+        let whole = Bytes::from(r#"{"choices":[]}"#);
+        assert_eq!(join_unnamed_stream(whole.clone()).unwrap(), whole);
     }
 
     #[test]
