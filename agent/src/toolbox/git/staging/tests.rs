@@ -287,6 +287,37 @@ fn repositories_inside_the_worktree_are_recorded_and_said() {
 }
 
 #[test]
+fn a_submodule_that_others_moved_on_is_not_moved_back() {
+    let f = fixture(&[]);
+    f.git(f.dir.path(), &["init", "-q", "module"]);
+    let module = f.dir.path().join("module");
+    f.git(&module, &["commit", "-q", "--allow-empty", "-m", "One"]);
+    let allow = ["-c", "protocol.file.allow=always", "submodule"];
+    let add = ["add", "-q", module.to_str().unwrap(), "lib"];
+    git(&f, &[&allow[..], &add].concat());
+    commit(&f, None).unwrap();
+    let was = git(&f, &["rev-parse", "HEAD:lib"]);
+    f.git(&module, &["commit", "-q", "--allow-empty", "-m", "Two"]);
+    let moved = f.git(&module, &["rev-parse", "HEAD"]);
+    // As after a merge of what somebody else recorded.
+    git(&f, &["update-index", "--cacheinfo", &format!("160000,{moved},lib")]);
+    git(&f, &["commit", "-qm", "Take the newest lib"]);
+    f.write("own", "1\n");
+    let said = commit(&f, None).unwrap();
+    assert_eq!((committed(&f), git(&f, &["rev-parse", "HEAD:lib"])), ("own".into(), moved.clone()));
+    assert!(said.contains("`lib` (a submodule that does not have the commit"), "{said}");
+    f.write("own", "2\n");
+    let kept = keep_leftover(&f.place, "Work").unwrap();
+    assert!(kept.left.contains("`lib`") && committed(&f) == "own", "{}", kept.left);
+    // What is named is meant, and where the commit is, Git's own way counts.
+    commit(&f, Some(&["lib"])).unwrap();
+    assert_eq!(git(&f, &["rev-parse", "HEAD:lib"]), was);
+    git(&f, &["reset", "-q", "--hard", "HEAD~1"]);
+    git(&f, &[&allow[..], &["update", "-q", "lib"]].concat());
+    assert!(commit(&f, None).unwrap_err().to_string().contains("no file differs"));
+}
+
+#[test]
 fn hooks_and_words_that_switch_off_ci_are_said() {
     let f = fixture(&[]);
     f.write(".husky/pre-commit", "exit 1\n");

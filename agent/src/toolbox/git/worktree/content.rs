@@ -170,13 +170,23 @@ impl<'r> FileStore<'r> {
 
     /// The commit that a repository of its own inside the worktree is at.
     pub(super) fn nested_head(&self, path: &[u8]) -> Option<Oid> {
+        let nested = self.open_nested(path)?;
+        nested.head().ok()?.peel_to_commit().ok().map(|commit| commit.id())
+    }
+
+    /// Returns true if a submodule that Git made does not have a commit: it was recorded elsewhere, and nobody has
+    /// brought the submodule there.
+    pub(super) fn lacks_commit(&self, path: &[u8], commit: Oid) -> bool {
+        self.path(path).join(".git").is_file()
+            && self.open_nested(path).is_some_and(|nested| nested.find_commit(commit).is_err())
+    }
+
+    fn open_nested(&self, path: &[u8]) -> Option<Repository> {
         if !is_openable(&self.path(path)) {
             return None;
         }
         let nothing: [&Path; 0] = [];
-        let nested =
-            Repository::open_ext(self.path(path), RepositoryOpenFlags::NO_SEARCH, nothing).ok()?;
-        nested.head().ok()?.peel_to_commit().ok().map(|commit| commit.id())
+        Repository::open_ext(self.path(path), RepositoryOpenFlags::NO_SEARCH, nothing).ok()
     }
 }
 

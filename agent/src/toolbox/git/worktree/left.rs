@@ -27,6 +27,8 @@ pub(crate) enum LeftWhy {
     Filter(String),
     /// A repository of its own that has no commit, or that can't be read.
     NoCommit,
+    /// A submodule without the commit that is recorded for it.
+    Behind,
     /// The file can't be read.
     Unreadable,
     /// No name for a file in Git.
@@ -66,6 +68,10 @@ impl fmt::Display for LeftWhy {
                  that filter is set up"
             ),
             Self::NoCommit => f.write_str("a repository of its own without a commit"),
+            Self::Behind => f.write_str(
+                "a submodule that does not have the commit that is recorded for it: `git submodule update` in Bash \
+                 brings it, and naming it in `paths` records the one that it is at",
+            ),
             Self::Unreadable => f.write_str("it can't be read"),
             Self::Unnameable => f.write_str("Git takes no such name"),
             Self::TooLarge(most) => write!(f, "new, and larger than {most} MB"),

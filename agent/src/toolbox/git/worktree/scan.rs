@@ -221,7 +221,8 @@ impl<'r> WorktreeScanner<'r> {
         }
     }
 
-    /// A submodule is at the commit that its own HEAD says; an empty folder is as it was.
+    /// A submodule is at the commit that its own HEAD says; an empty folder is as it was. One that is behind what
+    /// people have recorded is no change: Git would undo theirs.
     fn judge_nested(
         &self,
         entry: &IndexEntry,
@@ -231,7 +232,11 @@ impl<'r> WorktreeScanner<'r> {
         if !rules.scope.holds(&entry.path) {
             return;
         }
-        if let Some(head) = self.store.nested_head(&entry.path).filter(|head| *head != entry.id) {
+        let head = self.store.nested_head(&entry.path).filter(|head| *head != entry.id);
+        let Some(head) = head else { return };
+        if rules.flags == FlagUse::Git && self.store.lacks_commit(&entry.path, entry.id) {
+            changes.leave(&entry.path, LeftWhy::Behind);
+        } else {
             changes.entries.push(nested_entry(&entry.path, head));
         }
     }
