@@ -1,7 +1,9 @@
 //! GitUpdate: what the base branch has and the thread's branch lacks comes in, as a merge. What both have
 //! changed is left to be settled in the files, and [`commit`](super::commit) ends the merge.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use git2::build::CheckoutBuilder;
 use git2::{Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
@@ -13,7 +15,7 @@ use super::opening::unfinished_error;
 use super::rewrite::find_rewrite;
 use super::sealed::is_descendant;
 use super::taking::settle_on;
-use super::worktree::{WorktreeScanner, conflicting_files, open_index};
+use super::worktree::{STAGE, WorktreeScanner, conflicting_files, open_index};
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 
@@ -197,6 +199,7 @@ fn begin_merge(
             place.hello.base_branch
         )));
     }
+    refuse_in_the_way(repo, merged, what)?;
     let theirs = repo.find_annotated_commit(with)?;
     let mut checkout = CheckoutBuilder::new();
     checkout.safe().allow_conflicts(true);
@@ -217,6 +220,29 @@ fn begin_merge(
         tell_unmarked(&place.tree(), &files)
     );
     Ok(UpdateOutcome::Conflict(files, why))
+}
+
+/// Refuses a merge that brings files which lie in the worktree already and are in no commit: ignored ones would be
+/// overwritten.
+fn refuse_in_the_way(repo: &Repository, merged: &Index, what: &str) -> Result<(), ToolError> {
+    let own = repo.head()?.peel_to_tree()?;
+    let root = repo.workdir().unwrap_or(Path::new(""));
+    let in_the_way: Vec<String> = merged
+        .iter()
+        // What is settled, and what the other side has of a conflict.
+        .filter(|entry| [0, STAGE].contains(&(entry.flags & STAGE)))
+        .map(|entry| PathBuf::from(OsStr::from_bytes(&entry.path)))
+        .filter(|path| own.get_path(path).is_err() && root.join(path).symlink_metadata().is_ok())
+        .map(|path| path.to_string_lossy().replace(char::is_control, "?"))
+        .collect();
+    if in_the_way.is_empty() {
+        return Ok(());
+    }
+    Err(ToolError::refused(format!(
+        "{what} have files that lie here already, in no commit, and would be overwritten: {}. Commit them or move them \
+         away, then try again",
+        name_files(&in_the_way)
+    )))
 }
 
 /// Names the files of which only one side is there, whole: nothing in them shows that there is another.
@@ -417,6 +443,22 @@ mod tests {
         try_commit(&f, "Merge main").unwrap();
         assert_eq!((f.file("logo"), parents(&f)), ("\0theirs".to_owned(), 2));
         assert_eq!(f.git(&f.place.tree(), &["status", "--porcelain"]), "");
+    }
+
+    #[test]
+    fn an_ignored_file_is_not_overwritten_by_a_merge_that_conflicts() {
+        let f = fixture();
+        written(&f, "README", "mine\n");
+        std::fs::write(f.place.tree().join(".git/info/exclude"), ".env\n").unwrap();
+        f.write(".env", "TOKEN=mine\n");
+        f.merge(&[("README", "theirs\n"), (".env", "TOKEN=\n")]);
+        let key = update_key(&f.place).unwrap();
+        let refused = update_branch(&f.place, &key, false, &[]).unwrap_err().to_string();
+        assert!(refused.contains("would be overwritten: .env."), "{refused}");
+        assert_eq!((f.file(".env"), f.file("README")), ("TOKEN=mine\n".into(), "mine\n".into()));
+        std::fs::remove_file(f.place.tree().join(".env")).unwrap();
+        assert!(matches!(updated(&f), UpdateOutcome::Conflict(..)));
+        assert_eq!(f.file(".env"), "TOKEN=\n");
     }
 
     #[test]
