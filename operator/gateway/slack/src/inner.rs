@@ -18,6 +18,7 @@ use codebutler_gateway_core::threads::keyed::KeyedLocks;
 use codebutler_runtime::recent::RecentKeys;
 use kube::ResourceExt as _;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
@@ -119,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) shared: Mutex<HashMap<String, Instant>>,
     /// Background tasks that follow an acknowledgement.
     pub(crate) background: TaskTracker,
+    /// Cancelled when background tasks have to come to their end.
+    pub(crate) ending: CancellationToken,
 }
 
 impl Inner {
@@ -170,6 +173,7 @@ impl Inner {
             strangers: RecentKeys::default(),
             shared: Mutex::default(),
             background: TaskTracker::new(),
+            ending: CancellationToken::new(),
         }
     }
 

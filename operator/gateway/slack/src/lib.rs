@@ -91,6 +91,7 @@ impl SlackGateway {
         connections::hold_connections(Arc::clone(&self.inner), shutdown).await;
         tending.abort();
         self.inner.background.close();
+        self.inner.ending.cancel();
         // Reactions and the like are worth a moment, not a hung shutdown.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
         Ok(())

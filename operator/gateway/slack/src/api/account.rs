@@ -94,6 +94,16 @@ pub(crate) enum AccessError {
     Call(#[from] CallError),
 }
 
+impl AccessError {
+    /// True if the same may succeed later, and is not seen twice then.
+    pub(crate) fn may_repeat(&self) -> bool {
+        match self {
+            Self::Secret(error) => matches!(**error, SecretError::Unreadable { .. }),
+            Self::Call(error) => error.may_repeat(),
+        }
+    }
+}
+
 impl Clone for AccessError {
     fn clone(&self) -> Self {
         match self {

@@ -194,7 +194,7 @@ mod tests {
             refused("chat.postMessage", "msg_too_long", None),
             refused("conversations.history", "account_inactive", None),
             refused("conversations.info", "is_archived", None),
-            CallError::Failed { method: "auth.test", what: "status 503".to_owned() },
+            CallError::Failed { method: "auth.test", what: "status 503".to_owned(), lost: false },
         ]
         .map(|error| explain_call(&error, &repo));
         let told = told.map(|(reason, message)| format!("{reason}: {message}")).join("\n");

@@ -151,7 +151,7 @@ async fn report_error(
     let call = match error {
         OpenError::Call(call) => call.clone(),
         OpenError::Socket(what) => {
-            CallError::Failed { method: "apps.connections.open", what: what.clone() }
+            CallError::Failed { method: "apps.connections.open", what: what.clone(), lost: true }
         }
     };
     if call.code().is_none() && failures < 3 {

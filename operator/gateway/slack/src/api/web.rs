@@ -19,6 +19,8 @@ use crate::outbound::literal::make_literal;
 
 /// Timeout of the answer to one call.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Method that shows a line to one person.
+pub(crate) const EPHEMERAL: &str = "chat.postEphemeral";
 /// Method name under which downloads are counted and reported.
 const DOWNLOAD: &str = "download";
 /// Most repetitions of a call because Slack said "later".
@@ -50,12 +52,14 @@ pub(crate) enum CallError {
     /// Slack kept saying "later".
     #[error("Slack limits {method}: try again later")]
     Limited { method: &'static str },
-    /// No usable answer: whether the call had its effect is not known.
+    /// No usable answer: where it is lost, whether the call had its effect is not known.
     #[error("Slack did not answer {method} properly ({what})")]
     Failed {
         method: &'static str,
         /// Short description of the failure.
         what: String,
+        /// True if the answer is lost; false if the call was not sent, or Slack said that it failed.
+        lost: bool,
     },
 }
 
@@ -65,6 +69,16 @@ impl CallError {
         match self {
             Self::Refused { code, .. } => Some(code),
             _ => None,
+        }
+    }
+
+    /// True if the same call may succeed later, and is not seen twice then. Of a line for one person nobody can
+    /// find out whether it stands.
+    pub(crate) fn may_repeat(&self) -> bool {
+        match self {
+            Self::Refused { .. } => false,
+            Self::Limited { .. } => true,
+            Self::Failed { method, lost, .. } => !lost || *method != EPHEMERAL,
         }
     }
 }
@@ -336,7 +350,12 @@ enum WebOutcome {
 }
 
 fn failed_call(method: &'static str, what: impl Into<String>) -> CallError {
-    CallError::Failed { method, what: what.into() }
+    CallError::Failed { method, what: what.into(), lost: true }
+}
+
+/// A call that had no effect: it was not sent, or the answer says that it failed.
+fn undone_call(method: &'static str, what: impl Into<String>) -> CallError {
+    CallError::Failed { method, what: what.into(), lost: false }
 }
 
 /// Makes one call. Bodies stay in here: of what went wrong, only Slack's code and its sentences for
@@ -346,7 +365,12 @@ async fn read_answer<R: DeserializeOwned>(
     request: RequestBuilder,
 ) -> Result<R, WebOutcome> {
     let failed = |what: String| WebOutcome::Error(failed_call(method, what));
-    let mut answer = request.send().await.map_err(|error| failed(unsent_reason(&error)))?;
+    let undone = |what: String| WebOutcome::Error(undone_call(method, what));
+    let unsent = |error: reqwest::Error| {
+        let what = unsent_reason(&error);
+        if error.is_connect() { undone(what) } else { failed(what) }
+    };
+    let mut answer = request.send().await.map_err(unsent)?;
     let status = answer.status();
     if status == StatusCode::TOO_MANY_REQUESTS {
         let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -355,7 +379,7 @@ async fn read_answer<R: DeserializeOwned>(
     }
     if !status.is_success() {
         let status = status.as_u16();
-        return Err(failed(
+        return Err(undone(
             unanswered_status(status).unwrap_or_else(|| format!("status {status}")),
         ));
     }
@@ -380,7 +404,7 @@ fn refused_call(method: &'static str, answer: &Value) -> WebOutcome {
     match code {
         "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
         "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-            WebOutcome::Error(failed_call(method, code))
+            WebOutcome::Error(undone_call(method, code))
         }
         code => {
             let needed = answer["needed"].as_str().map(|scopes| one_line(scopes, SAID));

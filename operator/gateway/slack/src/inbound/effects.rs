@@ -1,7 +1,8 @@
-//! What follows once a message or click is stored: reactions, answered questions, hints. At least
-//! once, in the background, and never in the way of an acknowledgement.
+//! What follows once a message or click is stored: reactions, answered questions, hints. In the background, and never
+//! in the way of an acknowledgement. Where Slack fails it is tried again for half a minute, unless it may stand there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
@@ -12,6 +13,7 @@ use tracing::Instrument as _;
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
+use crate::api::web::EPHEMERAL;
 use crate::inbound::access;
 use crate::inbound::emoji::EmojiReaction;
 use crate::inbound::feedback::DoubtedAnswer;
@@ -19,6 +21,10 @@ use crate::inbound::help::{self, HelpAnswer};
 use crate::outbound::post;
 use crate::outbound::previews;
 use crate::questions::settled_messages;
+
+/// Most repetitions of an effect, and the pause before the first one; each of the others is twice as long.
+const RETRIES: u32 = 5;
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Something visible that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +92,18 @@ pub(crate) enum RouteEffect {
     TellClosed { thread: ThreadKey },
 }
 
+impl RouteEffect {
+    /// True if upkeep does what this one leaves undone, or nothing can be done any more a moment later.
+    fn is_kept_up(&self) -> bool {
+        match self {
+            Self::Settled { .. } => true,
+            Self::AskWhy { trigger, .. } => trigger.is_some(),
+            Self::Help(answer) => answer.alone.is_some(),
+            _ => false,
+        }
+    }
+}
+
 impl Inner {
     /// Lets effects happen in the background.
     pub(crate) fn follow_up(self: &Arc<Self>, effects: Vec<RouteEffect>) {
@@ -95,49 +113,57 @@ impl Inner {
         }
     }
 
+    /// Does it, and again for a while where Slack fails.
     async fn perform(&self, effect: RouteEffect) {
-        let what = match effect {
-            RouteEffect::Seen { thread, ts, sign } => self.show_seen(&thread, &ts, sign).await,
-            RouteEffect::Settled { thread } => settled_messages::settle_all(self, &thread).await,
-            RouteEffect::AskWhy { thread, user, about, trigger } => {
-                self.ask_why(&thread, &user, &about, trigger.as_deref()).await
-            }
-            RouteEffect::Recheck { thread, ts } => self.recheck(&thread, &ts).await,
-            RouteEffect::Whisper { thread, user, text } => {
-                self.whisper(&thread, &user, &text).await
-            }
-            RouteEffect::Decline { repo, root, user } => {
-                self.tell_one(&repo, &root, &user, access::NOT_PERMITTED).await
-            }
-            RouteEffect::Tell { repo, root, user, text } => {
-                self.tell_one(&repo, &root, &user, text).await
-            }
-            RouteEffect::LookAgain { channel, root, reacted } => {
-                for effect in self.look_again(&channel, &root, &reacted).await {
-                    Box::pin(self.perform(effect)).await;
-                }
+        let mut pause = RETRY;
+        for attempt in 0.. {
+            let Err(error) = Box::pin(self.try_effect(&effect)).await else { return };
+            let is_last = attempt == RETRIES || !error.may_repeat() || effect.is_kept_up();
+            let waits = self.ending.run_until_cancelled(tokio::time::sleep(pause));
+            if is_last || waits.await.is_none() {
+                tracing::warn!(%error, "slack_effect_failed");
                 return;
             }
-            RouteEffect::Help(answer) => self.answer_help(&answer).await,
-            RouteEffect::Direct { im, asked, channels } => {
-                self.direct(&im, &asked, &channels).await
+            pause *= 2;
+        }
+    }
+
+    async fn try_effect(&self, effect: &RouteEffect) -> Result<(), AccessError> {
+        match effect {
+            RouteEffect::Seen { thread, ts, sign } => self.show_seen(thread, ts, sign).await,
+            RouteEffect::Settled { thread } => settled_messages::settle_all(self, thread).await,
+            RouteEffect::AskWhy { thread, user, about, trigger } => {
+                self.ask_why(thread, user, about, trigger.as_deref()).await
             }
+            RouteEffect::Recheck { thread, ts } => self.recheck(thread, ts).await,
+            RouteEffect::Whisper { thread, user, text } => self.whisper(thread, user, text).await,
+            RouteEffect::Decline { repo, root, user } => {
+                self.tell_one(repo, root, user, access::NOT_PERMITTED).await
+            }
+            RouteEffect::Tell { repo, root, user, text } => {
+                self.tell_one(repo, root, user, text).await
+            }
+            RouteEffect::LookAgain { channel, root, reacted } => {
+                for effect in self.look_again(channel, root, reacted).await {
+                    Box::pin(self.perform(effect)).await;
+                }
+                Ok(())
+            }
+            RouteEffect::Help(answer) => self.answer_help(answer).await,
+            RouteEffect::Direct { im, asked, channels } => self.direct(im, asked, channels).await,
             RouteEffect::Suggest { im, thread, channels } => {
-                self.suggest_prompts(&im, thread.as_ref(), &channels).await
+                self.suggest_prompts(im, thread.as_ref(), channels).await
             }
             RouteEffect::Preview { channels, ts, links } => {
-                previews::show_previews(self, &channels, &ts, &links).await
+                previews::show_previews(self, channels, ts, links).await
             }
             RouteEffect::TellClosed { thread } => {
                 let text = "This thread is closed. Start a new one for anything else.";
-                if let Err(error) = post::post_line(self, &thread, "closed", text, &[]).await {
+                if let Err(error) = post::post_line(self, thread, "closed", text, &[]).await {
                     tracing::warn!(%error, thread = thread.name, notice = "closed", "notice_post_failed");
                 }
-                return;
+                Ok(())
             }
-        };
-        if let Err(error) = what {
-            tracing::warn!(%error, "slack_effect_failed");
         }
     }
 
@@ -224,7 +250,7 @@ impl Inner {
         let body = json!({
             "channel": slack.channel, "thread_ts": slack.ts, "user": user, "text": text,
         });
-        self.web.post::<Value>(&account.bot, "chat.postEphemeral", &body).await?;
+        self.web.post::<Value>(&account.bot, EPHEMERAL, &body).await?;
         Ok(())
     }
 

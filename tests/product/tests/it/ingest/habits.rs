@@ -128,6 +128,43 @@ async fn help_that_slack_can_not_show_to_one_person_is_posted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_slack_failed_to_show_is_shown_once_it_works_again() {
+    let mut desk = Desk::start().await;
+    desk.reachable().await;
+    let im = desk.slack.direct(&desk.ana);
+    let root = desk.said("please plan").await;
+    let (slack, place) = (desk.slack.clone(), desk.channel.clone());
+    let count = |channel: &str, root: Option<&str>, text: &str| {
+        slack.messages(channel, root).iter().filter(|one| one.text.contains(text)).count()
+    };
+    desk.slack.fail_next("chat.postEphemeral", 1, &CallFault::Http(503));
+    desk.says(Some(&root), "help");
+    desk.until("help", || async { count(&place, Some(&root), "such as:") == 1 }).await;
+    desk.slack.fail_next("chat.postMessage", 3, &CallFault::Http(503));
+    desk.slack.post_as(&desk.ana, &im, None, "help").unwrap();
+    desk.until("an answer", || async { count(&im, None, "such as:") == 1 }).await;
+
+    let stranger = desk.slack.create_user("stranger", "A stranger");
+    desk.slack.add_member(&desk.channel, &stranger).unwrap();
+    desk.patch_repo(serde_json::json!({"spec": {"access": {"users": [desk.ana]}}})).await;
+    desk.until("the gateway knows", || async {
+        !desk.gateway().context.repo(&desk.place.team, "shop").unwrap().spec.access.users.is_empty()
+    })
+    .await;
+    desk.slack.fail_next("chat.postEphemeral", 1, &CallFault::Error("internal_error".to_owned()));
+    let other = desk.slack.post_as(&stranger, &desk.channel, None, "do this").unwrap();
+    let told = || {
+        let said = slack.messages(&place, Some(&other)).into_iter();
+        said.filter(|one| one.ephemeral_for.as_ref() == Some(&stranger)).count()
+    };
+    desk.until("a line", || async { told() == 1 }).await;
+    desk.gateway.take().unwrap().stop().await;
+    let answers = [count(&place, Some(&root), "such as:"), count(&im, None, "such as:"), told()];
+    assert_eq!(answers, [1, 1, 1]);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_opens_the_app_is_shown_what_to_ask() {
     let desk = Desk::start().await;
     desk.reachable().await;
