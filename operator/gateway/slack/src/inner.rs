@@ -35,6 +35,7 @@ use crate::api::web::SlackWeb;
 use crate::inbound::access;
 use crate::inbound::files;
 use crate::inbound::hearing;
+use crate::inbound::in_flight;
 use crate::inbound::picture_files;
 use crate::inbound::repo_choice;
 use crate::metrics::SlackMetrics;
@@ -104,8 +105,8 @@ pub(crate) struct Inner {
     pub(crate) declined: RecentKeys<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
     pub(crate) directly: RecentKeys<(String, SlackTs)>,
-    /// Requests for help in Threads that this process took in, by channel.
-    pub(crate) answering: RecentKeys<(String, SlackTs)>,
+    /// Requests for help in Threads that this process is answering, by channel.
+    pub(crate) answering: in_flight::InFlight<(String, SlackTs)>,
     /// Names of channels that were looked up.
     pub(crate) lookups: channel_names::NameLookups,
     /// True while this replica is the one that looks for what nobody was told of.
@@ -165,7 +166,7 @@ impl Inner {
             presses: RecentKeys::default(),
             declined: RecentKeys::default(),
             directly: RecentKeys::default(),
-            answering: RecentKeys::default(),
+            answering: in_flight::InFlight::default(),
             lookups: channel_names::NameLookups::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),

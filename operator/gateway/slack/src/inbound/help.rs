@@ -1,9 +1,10 @@
 //! Who asks what can be asked here, and the answer, for which no model is started. Pure.
 
-use codebutler_crds::thread::{HelpRequest, MOST_HELPED};
+use codebutler_crds::thread::{HelpRequest, MOST_HELPED, ReplicaClaim};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use crate::api::account::SlackAccount;
@@ -31,6 +32,9 @@ const SENTENCES: [&str; 9] = [
 ];
 /// What an answer is for: one that comes back from the history after this long was answered, or is of no use any more.
 const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+
+/// Time for which requests are left to the gateway that has claimed to answer them and does not say so again.
+const CLAIM: jiff::SignedDuration = jiff::SignedDuration::from_secs(8);
 
 /// Prompts that Slack shows at most.
 const PROMPTS: usize = 4;
@@ -154,9 +158,30 @@ pub(crate) fn record_help(status: &mut ThreadStatus, asked: &SlackTs, user: &str
     true
 }
 
-/// Records that nothing more comes of a request: it was answered, or can't be.
-pub(crate) fn end_help(status: &mut ThreadStatus, asked: &SlackTs) {
+/// True if another gateway answers the requests in a Thread.
+pub(crate) fn is_claimed_elsewhere(status: &ThreadStatus, by: &str, now: Timestamp) -> bool {
+    let claim = status.claim.as_ref();
+    claim.is_some_and(|one| one.by != by && now.duration_since(one.since.0) < CLAIM)
+}
+
+/// Claims, or claims again, to answer a request and the others in its Thread; false if another gateway does, or nothing
+/// more comes of it.
+pub(crate) fn claim_help(status: &mut ThreadStatus, asked: &SlackTs, by: &str, now: &Time) -> bool {
+    let waits = status.helping.iter().any(|one| one.ts == *asked);
+    let is_ours = waits && !is_claimed_elsewhere(status, by, now.0);
+    if is_ours {
+        status.claim = Some(ReplicaClaim { by: by.to_owned(), since: now.clone() });
+    }
+    is_ours
+}
+
+/// Records that nothing more comes of a request: it was answered, or can't be. `by`: the gateway that says so, whose
+/// claim ends with the last one.
+pub(crate) fn end_help(status: &mut ThreadStatus, asked: &SlackTs, by: &str) {
     status.helping.retain(|one| one.ts != *asked);
+    if status.helping.is_empty() && status.claim.as_ref().is_some_and(|claim| claim.by == by) {
+        status.claim = None;
+    }
     if status.helped.contains(asked) {
         return;
     }
@@ -245,7 +270,7 @@ mod tests {
         for n in 1..=20 {
             let mut is_new = || record_help(&mut status, &ts(n), "U1");
             assert!(is_new() && !is_new());
-            end_help(&mut status, &ts(n));
+            end_help(&mut status, &ts(n), "a");
             assert!(!record_help(&mut status, &ts(n), "U1"), "it was answered");
         }
         assert_eq!((status.helped.len(), status.helping.len()), (MOST_HELPED, 0));
@@ -254,6 +279,32 @@ mod tests {
             assert!(record_help(&mut status, &ts(n), "U1"));
         }
         assert_eq!(status.helping.len(), MOST_HELPED);
+    }
+
+    #[test]
+    fn one_gateway_answers_until_it_is_done_or_says_nothing_any_more() {
+        let mut status = ThreadStatus::default();
+        let (first, second): (SlackTs, SlackTs) =
+            ("1.000000".parse().unwrap(), "2.000000".parse().unwrap());
+        let at = |second: i64| Time(Timestamp::from_second(second).unwrap());
+        assert!(!claim_help(&mut status, &first, "a", &at(100)), "nobody asks");
+        assert!(record_help(&mut status, &first, "U1") && record_help(&mut status, &second, "U2"));
+        let mut claims = |by: &str, second: i64| {
+            let claimed = claim_help(&mut status, &first, by, &at(second));
+            assert_eq!(claimed, !is_claimed_elsewhere(&status, by, at(second).0));
+            claimed
+        };
+        assert!(claims("a", 100) && !claims("b", 107));
+        assert!(claims("a", 107) && !claims("b", 114), "its queue is long");
+        end_help(&mut status, &first, "a");
+        assert!(is_claimed_elsewhere(&status, "b", at(114).0), "the other one is not answered");
+        assert!(!claim_help(&mut status, &first, "a", &at(114)), "this one is");
+        assert!(!claim_help(&mut status, &second, "b", &at(114)));
+        assert!(claim_help(&mut status, &second, "b", &at(115)), "a has died");
+        end_help(&mut status, &second, "a");
+        assert!(is_claimed_elsewhere(&status, "a", at(116).0), "it is not a's any more");
+        end_help(&mut status, &second, "b");
+        assert_eq!(status.claim, None, "all are answered");
     }
 
     #[test]

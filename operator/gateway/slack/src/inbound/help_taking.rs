@@ -1,6 +1,7 @@
 //! Answers who asks what can be asked: an answer that everybody sees is found again in Slack by what it answers. One
-//! that only who asked sees is not, so its request is on record before and after. A gateway that dies in between
-//! leaves it to upkeep; who asked sees it twice then at worst.
+//! that only who asked sees is not, so its request is on record before and after, with the claim of the gateway that
+//! answers it. The claim is renewed while Slack's queue is waited for. A gateway that dies leaves the request to the
+//! upkeep of any other one; who asked sees the answer twice then at worst.
 
 use std::time::Duration;
 
@@ -10,14 +11,16 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::{ChangeRefusal, WriteError};
 use codebutler_runtime::step;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
 use crate::api::conversation_pages;
-use crate::api::web::CallError;
+use crate::api::web::{CallError, EPHEMERAL};
 use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::help::{self, HelpAnswer, HelpWish};
@@ -27,6 +30,10 @@ use crate::inbound::take_error::TakeError;
 
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 3;
+/// Interval between two renewals of a claim. One that could not be renewed for [`GIVEN_UP`] is given up, a while before
+/// others take it.
+const RENEW: Duration = Duration::from_secs(2);
+const GIVEN_UP: Duration = Duration::from_secs(5);
 
 impl Inner {
     /// Answers in a conversation that has nothing else yet, and alone to who asks in one that has.
@@ -52,11 +59,7 @@ impl Inner {
             return Ok(Vec::new());
         }
         let is_new = match &thread {
-            Some(thread) => {
-                // Marked first: upkeep answers each recorded request that this process has not marked.
-                self.answering.first_time((channel.id.clone(), said.ts.clone()));
-                self.record_help(&ThreadKey::from(&**thread), said).await?
-            }
+            Some(thread) => self.record_help(&ThreadKey::from(&**thread), said).await?,
             None => self.directly.first_time((channel.id.clone(), said.ts.clone())),
         };
         if !is_new {
@@ -87,8 +90,13 @@ impl Inner {
 
     /// False if it was on record before.
     async fn record_help(&self, key: &ThreadKey, said: &PersonMessage) -> Result<bool, WriteError> {
+        let (by, now) = (self.name.as_str(), Time(Timestamp::now()));
         let record = |status: &mut ThreadStatus| {
-            Ok::<_, ChangeRefusal>(help::record_help(status, &said.ts, &said.user))
+            let is_new = help::record_help(status, &said.ts, &said.user);
+            if is_new {
+                help::claim_help(status, &said.ts, by, &now);
+            }
+            Ok::<_, ChangeRefusal>(is_new)
         };
         match self.threads.try_update(key, record).await {
             Ok((_, true)) => {
@@ -110,21 +118,85 @@ impl Inner {
         let Some((key, user)) = &answer.alone else {
             return self.post_help(&account, place, &answer.asked, body).await;
         };
-        // A write that failed is no reason to show it again.
         let id = (channel.to_owned(), answer.asked.clone());
-        if !self.directly.contains(&id) && !self.has_help(&account, place, &answer.asked).await? {
-            match self.whisper_help(&account, place, (&answer.asked, user.as_str()), body).await {
-                Ok(()) => {}
-                Err(error @ AccessError::Call(CallError::Limited { .. })) => return Err(error),
-                // It may have been shown, or can't be.
-                Err(error) => {
-                    tracing::warn!(%error, thread = key.name, "help_answer_failed");
+        // Upkeep sees the request, too, and may have begun.
+        let Some(_turn) = self.answering.begin(&id) else { return Ok(()) };
+        // A write that failed is no reason to show it again.
+        if !self.directly.contains(&id) {
+            if !self.claims_help(key, &answer.asked).await {
+                return Ok(());
+            }
+            let person = (&answer.asked, user.as_str());
+            let showing = Box::pin(self.show_help(&account, place, person, body));
+            tokio::select! {
+                shown = showing => shown?,
+                () = Box::pin(self.keep_claim(key, &answer.asked)) => {
+                    tracing::debug!(thread = key.name, "help_claim_lost");
+                    return Ok(());
                 }
             }
+            self.directly.first_time(id);
         }
-        self.directly.first_time(id);
         self.end_help(key, &answer.asked).await;
         Ok(())
+    }
+
+    /// Claims to answer a request; false if another gateway does, or nobody can say. Upkeep finds out later.
+    async fn claims_help(&self, key: &ThreadKey, asked: &SlackTs) -> bool {
+        match self.claim_help(key, asked).await {
+            Ok(is_ours) => is_ours,
+            Err(error) => {
+                tracing::warn!(%error, thread = key.name, part = "help", "thread_status_write_failed");
+                false
+            }
+        }
+    }
+
+    async fn claim_help(&self, key: &ThreadKey, asked: &SlackTs) -> Result<bool, WriteError> {
+        let (by, now) = (self.name.as_str(), Time(Timestamp::now()));
+        let claim = |status: &mut ThreadStatus| {
+            Ok::<_, ChangeRefusal>(help::claim_help(status, asked, by, &now))
+        };
+        let (thread, is_ours) = self.threads.try_update(key, claim).await?;
+        // Its conversation is told that it goes, by who claims that.
+        Ok(is_ours && !thread.is_going())
+    }
+
+    /// Renews a claim until that is not possible any more.
+    async fn keep_claim(&self, key: &ThreadKey, asked: &SlackTs) {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(RENEW).await;
+            let began = Instant::now();
+            let left = GIVEN_UP.saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, self.claim_help(key, asked)).await {
+                Ok(Ok(true)) => renewed = began,
+                // Tried again for as long as there is time.
+                Ok(Err(_)) => {}
+                Ok(Ok(false)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Shows an answer, unless one stands there from the time before somebody worked there.
+    async fn show_help(
+        &self,
+        account: &SlackAccount,
+        place: (&str, Option<&SlackTs>),
+        (asked, user): (&SlackTs, &str),
+        body: Value,
+    ) -> Result<(), AccessError> {
+        if self.has_help(account, place, asked).await? {
+            return Ok(());
+        }
+        match self.whisper_help(account, place, (asked, user), body).await {
+            // It may have been shown, or can't be.
+            Err(error) if !error.may_repeat() => {
+                tracing::warn!(%error, channel = place.0, "help_answer_failed");
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Shows an answer to one person alone; to all where Slack can't do that.
@@ -137,7 +209,7 @@ impl Inner {
     ) -> Result<(), AccessError> {
         let mut whispered = body.clone();
         whispered["user"] = json!(user);
-        match self.web.post::<Value>(&account.bot, "chat.postEphemeral", &whispered).await {
+        match self.web.post::<Value>(&account.bot, EPHEMERAL, &whispered).await {
             Ok(_) => {
                 step::point("somebody alone is told what can be asked");
                 Ok(())
@@ -151,7 +223,7 @@ impl Inner {
     }
 
     async fn end_help(&self, key: &ThreadKey, asked: &SlackTs) {
-        let end = |status: &mut ThreadStatus| help::end_help(status, asked);
+        let end = |status: &mut ThreadStatus| help::end_help(status, asked, &self.name);
         match self.threads.update(key, end).await {
             Ok(_) | Err(WriteError::Missing(_)) => {}
             Err(error) => {
@@ -160,20 +232,16 @@ impl Inner {
         }
     }
 
-    /// True if this process took in one of the requests that wait in a Thread.
-    pub(crate) fn answers_here(&self, thread: &Thread) -> bool {
-        let Some(SlackThread { channel, .. }) = thread.conversation() else { return false };
-        let mut waiting = thread.status.iter().flat_map(|status| &status.helping);
-        waiting.any(|one| self.answering.contains(&(channel.clone(), one.ts.clone())))
-    }
-
     /// Answers the requests that wait in a Thread: a gateway has died, or Slack has asked for patience.
     pub(crate) async fn answer_waiting(&self, thread: &Thread) -> Result<(), AccessError> {
         let key = ThreadKey::from(thread);
         let Some((thread, repo)) = self.known(&key) else { return Ok(()) };
         let Some(SlackThread { ts: root, .. }) = thread.conversation() else { return Ok(()) };
-        let waiting = thread.status.as_ref().map(|status| status.helping.clone());
-        for HelpRequest { ts: asked, user } in waiting.unwrap_or_default() {
+        let status = thread.status.clone().unwrap_or_default();
+        if help::is_claimed_elsewhere(&status, &self.name, Timestamp::now()) {
+            return Ok(());
+        }
+        for HelpRequest { ts: asked, user } in status.helping {
             if help::is_fresh(&asked, Timestamp::now()) {
                 let answer = self.build_help(&repo, root, &asked, Some((key.clone(), user)));
                 self.answer_help(&answer).await?;

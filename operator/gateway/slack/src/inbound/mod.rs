@@ -22,6 +22,7 @@ pub(crate) mod files;
 pub(crate) mod hearing;
 pub(crate) mod help;
 mod help_taking;
+pub(crate) mod in_flight;
 pub(crate) mod inbox;
 pub(crate) mod ingest;
 mod linked_files;

@@ -33,8 +33,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Time that the follow-up of a decision is left to whoever took the decision in.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// Time that the answer to a request for help is left to the process that took the request in.
-const ANSWERED: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum UpkeepDue {
@@ -89,11 +87,11 @@ fn may_be_due(thread: &Thread) -> bool {
     find_due(thread, now).is_some() || thread.status.as_ref().is_some_and(asks)
 }
 
-/// State of the upkeep. `patient`: what is left to somebody else, and until when.
+/// State of the upkeep. `patient`: Threads whose settled questions are left to somebody else, and until when.
 struct Upkeep {
     inner: Arc<Inner>,
     began: Instant,
-    patient: Mutex<HashMap<ThreadKey, (UpkeepDue, Instant)>>,
+    patient: Mutex<HashMap<ThreadKey, Instant>>,
 }
 
 /// Looks after all Threads until told to stop.
@@ -131,7 +129,7 @@ impl Upkeep {
             self.patient.lock().remove(key);
             return Ok(FollowUp::requeue(EVERY));
         };
-        if let Some(patience) = self.find_patience(key, thread, due) {
+        if let Some(patience) = self.find_patience(key, due) {
             // Something else may become due before.
             return Ok(FollowUp::requeue(patience.min(AT_ONCE)));
         }
@@ -146,26 +144,17 @@ impl Upkeep {
         }
     }
 
-    /// Time for which it is left to somebody else: the follow-up of a decision, and an answer, come from who took it
-    /// in, except after a restart.
-    fn find_patience(&self, key: &ThreadKey, thread: &Thread, due: UpkeepDue) -> Option<Duration> {
-        let began = self.began.elapsed();
-        let (patience, is_left) = match due {
-            UpkeepDue::Settle => (AT_ONCE, began < EVERY),
-            UpkeepDue::Help => (ANSWERED, began < AT_ONCE && !self.inner.answers_here(thread)),
-            _ => {
-                self.patient.lock().remove(key);
-                return None;
-            }
-        };
-        let now = Instant::now();
-        let until = now + if is_left { Duration::ZERO } else { patience };
-        let mut patient = self.patient.lock();
-        let known = patient.entry(key.clone()).or_insert((due, until));
-        if known.0 != due {
-            *known = (due, until);
+    /// Time for which it is left to somebody else: the follow-up of a decision comes from who took it in, except after a
+    /// restart.
+    fn find_patience(&self, key: &ThreadKey, due: UpkeepDue) -> Option<Duration> {
+        if due != UpkeepDue::Settle {
+            self.patient.lock().remove(key);
+            return None;
         }
-        known.1.checked_duration_since(now).filter(|left| !left.is_zero())
+        let now = Instant::now();
+        let until = now + if self.began.elapsed() < EVERY { Duration::ZERO } else { AT_ONCE };
+        let known = *self.patient.lock().entry(key.clone()).or_insert(until);
+        known.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 }
 
@@ -187,7 +176,13 @@ async fn perform_upkeep(
             Ok(settled_messages::settle_all(inner, &key).await?)
         }
         UpkeepDue::Finish => finish_reaction::mark_finished(inner, thread).await,
-        UpkeepDue::Help => Ok(inner.answer_waiting(thread).await?),
+        UpkeepDue::Help => {
+            let (shared, thread) = (Arc::clone(inner), thread.clone());
+            // Comes to its end when upkeep is stopped in the middle: what was shown goes on record.
+            let answering =
+                inner.background.spawn(async move { shared.answer_waiting(&thread).await });
+            answering.await.unwrap_or(Ok(())).map_err(LaterError::from)
+        }
         UpkeepDue::Expire => {
             let expire =
                 |status: &mut ThreadStatus| action::expire_questions(status, Timestamp::now());

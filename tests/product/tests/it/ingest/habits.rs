@@ -1,6 +1,7 @@
 //! Slack's own behaviour: what it does, takes and shows, whatever anybody wants.
 
 use std::path::Path;
+use std::time::Duration;
 
 use codebutler_crds::wire::{AskedDecision, PostMessage};
 use codebutler_testbed::slack::{CallFault, MessageView, SlackError, canonical_emoji};
@@ -128,6 +129,36 @@ async fn help_that_slack_can_not_show_to_one_person_is_posted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_for_help_is_left_to_the_gateway_that_answers_it() {
+    let mut desk = Desk::start().await;
+    desk.reachable().await;
+    let root = desk.said("please plan").await;
+    // Its queue is long; a gateway that starts meanwhile sees the request on record.
+    let slow = CallFault::Slow(Duration::from_secs(4));
+    desk.slack.fail_next("chat.postEphemeral", 1, &slow);
+    let asked = desk.says(Some(&root), "help");
+    let status = || async { desk.thread(&root).await.and_then(|thread| thread.status) };
+    desk.until("it is on record", || async {
+        status().await.is_some_and(|status| !status.helping.is_empty())
+    })
+    .await;
+    let other = desk.standby();
+    desk.until("it is over", || async {
+        status().await.is_some_and(|status| {
+            status.helping.is_empty() && status.helped.iter().any(|ts| ts.as_str() == asked)
+        })
+    })
+    .await;
+    assert_eq!(status().await.unwrap().claim, None);
+    other.cancel();
+    // It ends when all that follows is done.
+    desk.gateway.take().unwrap().stop().await;
+    let said = desk.slack.messages(&desk.channel, Some(&root));
+    assert_eq!(said.iter().filter(|one| one.text.contains("such as:")).count(), 1, "{said:?}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_slack_failed_to_show_is_shown_once_it_works_again() {
     let mut desk = Desk::start().await;
     desk.reachable().await;
@@ -205,7 +236,7 @@ async fn a_question_calls_everybody_who_took_part_once() {
         if n > 50 || people[1..].iter().all(|user| text.contains(&format!("<@{user}>"))) {
             break text;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     };
     for user in people[1..].iter().chain([&desk.ana]) {
         assert_eq!(text.matches(&format!("<@{user}>")).count(), 1, "{user}: {text}");
