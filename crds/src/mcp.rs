@@ -274,6 +274,10 @@ pub struct ThreadMcpServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub sign_in: Option<String>,
+    /// Roles that need that sign-in: it wakes those of them that wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 63)))]
+    pub sign_in_roles: Vec<String>,
     /// Tools that people have allowed for this Thread: hashes of their names and definitions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]

@@ -28,6 +28,8 @@ const REMEMBERED: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Characters of a right's name.
 const SCOPE: usize = 200;
+/// Roles of a Thread that are woken by one sign-in at most.
+const ROLES: usize = 16;
 /// Time before a sign-in that could not begin is tried again.
 const AGAIN: Duration = Duration::from_mins(1);
 
@@ -181,6 +183,9 @@ async fn send_link(
     let note = |status: &mut ThreadStatus| {
         let known = status.mcp.get_or_insert_default().servers.entry(server.clone()).or_default();
         known.sign_in = Some(user.to_owned());
+        if !known.sign_in_roles.contains(&key.role) && known.sign_in_roles.len() < ROLES {
+            known.sign_in_roles.push(key.role.clone());
+        }
     };
     // The note only says for whom the thread waits, so a failed write does no harm.
     servers.threads.update(thread, note).await.ok();
@@ -190,7 +195,7 @@ async fn send_link(
     Ok(())
 }
 
-/// Waiting roles of a Thread in which a person was asked to sign in to this server; None without such a question.
+/// Roles of a Thread that wait for a sign-in to this server; None without a question who signs in.
 pub fn find_waiting(thread: &Thread, place: &ServerPlace) -> Option<Vec<String>> {
     let is_own = thread.spec.repo == place.repo.name_any()
         && thread.namespace() == place.repo.namespace()
@@ -199,7 +204,9 @@ pub fn find_waiting(thread: &Thread, place: &ServerPlace) -> Option<Vec<String>>
     let known = status.mcp.as_ref()?.servers.get(&place.spec.name)?;
     known.sign_in.as_ref()?;
     let roles = status.roles.iter();
-    let waiting = roles.filter(|(_, role)| role.state == Some(RoleState::Waiting));
+    let waiting = roles.filter(|(name, role)| {
+        role.state == Some(RoleState::Waiting) && known.sign_in_roles.contains(name)
+    });
     Some(waiting.map(|(name, _)| name.clone()).collect())
 }
 
@@ -208,6 +215,7 @@ pub fn end_question(status: &mut ThreadStatus, server: &str) {
     let known = status.mcp.as_mut().and_then(|mcp| mcp.servers.get_mut(server));
     if let Some(known) = known {
         known.sign_in = None;
+        known.sign_in_roles.clear();
     }
 }
 
@@ -319,8 +327,12 @@ mod tests {
                 "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
                 "metadata": {"name": "shop-1-000000", "namespace": "team"}, "spec": {"repo": repo},
                 "status": {
-                    "roles": {"pm": {"state": "Idle"}, "coder": {"state": "Waiting"}},
-                    "mcp": {"servers": {server: {"calls": 1, "signIn": "U1"}}},
+                    // The reviewer waits for something else.
+                    "roles": {"pm": {"state": "Idle"}, "coder": {"state": "Waiting"},
+                        "reviewer": {"state": "Waiting"}},
+                    "mcp": {"servers": {
+                        server: {"calls": 1, "signIn": "U1", "signInRoles": ["coder", "pm"]},
+                    }},
                 },
             }))
             .unwrap()

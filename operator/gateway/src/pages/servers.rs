@@ -20,8 +20,6 @@ use super::{PageProblem, Pages};
 const AWAY: u64 = 900;
 /// Bytes of the longest ticket that is accepted.
 const TICKET: usize = 100;
-/// Other threads that hear of a sign-in.
-const OTHERS: usize = 16;
 
 /// Sends a person with a link to the page on which they sign in.
 pub(super) async fn begin_server_signin(
@@ -110,17 +108,22 @@ fn explain_visit(visit: &SignInVisit, error: VisitError) -> PageProblem {
     }
 }
 
-/// The threads in which somebody was asked hear of it, and the roles that need the server go on: the sign-in serves
-/// the whole Repo. The person waits for their own thread alone.
+/// The threads in which somebody was asked hear of it, and the roles that wait for it go on: the sign-in serves the
+/// whole Repo. The person waits for their own thread alone.
 async fn tell_threads(pages: &Pages, visit: &SignInVisit) {
     let (own, news) = (visit.thread(), SignInNews::of(visit));
-    news.tell(pages, &own, &[visit.role().to_owned()]).await;
     let threads = pages.sight.context.threads.state();
-    let others = threads.iter().filter_map(|thread| {
-        let roles = find_waiting(thread, visit.place())?;
-        Some((ThreadKey::from(&**thread), roles))
-    });
-    let others: Vec<_> = others.filter(|(key, _)| *key != own).take(OTHERS).collect();
+    let (own_waiting, others): (Vec<_>, Vec<_>) = threads
+        .iter()
+        .filter_map(|thread| {
+            let roles = find_waiting(thread, visit.place())?;
+            Some((ThreadKey::from(&**thread), roles))
+        })
+        .partition(|(key, _)| *key == own);
+    let mut roles = vec![visit.role().to_owned()];
+    let beside = own_waiting.into_iter().flat_map(|(_, roles)| roles);
+    roles.extend(beside.filter(|role| *role != visit.role()));
+    news.tell(pages, &own, &roles).await;
     let pages = pages.clone();
     tokio::spawn(async move {
         for (key, roles) in others {

@@ -91,6 +91,7 @@ pub(super) fn begin_call(
     }
     let server = server_entry(status, server);
     server.sign_in = None;
+    server.sign_in_roles.clear();
     server.calls = server.calls.saturating_add(1);
     server.keys.extend(mark.map(str::to_owned));
     let old = server.keys.len().saturating_sub(KEYS);
