@@ -2,8 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use super::config::configured_jobs;
+use super::options::GivenOptions;
 
 /// Cargo's own variable for the number of crates that are compiled side by side.
 pub(crate) const JOBS: &str = "CARGO_BUILD_JOBS";
@@ -47,34 +50,37 @@ pub(crate) struct MachineFacts {
     pub written: u64,
     /// Path of the folder of builds.
     pub folder: String,
-    pub processors: u64,
-    /// True if the user says how many jobs there are.
-    pub has_own_jobs: bool,
+    /// Number of jobs that cargo starts of itself; none if the user says for this build how many there are.
+    pub jobs: Option<u64>,
     /// True if the demo was built before: what follows takes seconds.
     pub is_built: bool,
+    /// True if the demo only tells about itself, for which nothing has to run.
+    pub only_tells: bool,
 }
 
-/// Looks at this machine. `programs` is the folder that cargo puts programs into.
-pub(crate) fn gather_facts(programs: &Path, arguments: &[OsString]) -> MachineFacts {
-    let folder = programs.parent().unwrap_or(programs);
-    let is_built = programs.join("demo").is_file();
+/// Looks at this machine. `programs` is the folder into which cargo has put this program.
+pub(crate) fn gather_facts(programs: &Path, options: &GivenOptions) -> MachineFacts {
+    let folder = options.target_folder();
+    let folder = folder.as_deref().or(programs.parent()).unwrap_or(programs);
+    let is_built = folder.join(options.profile_folder()).join("demo").is_file();
     let read = |path: &str| fs::read_to_string(path).ok();
     let mut facts = MachineFacts {
         system: std::env::consts::OS.to_owned(),
         git: first_line("git", &["--version"]),
         has_compiler: names_compiler(std::env::vars_os().map(|(name, _)| name)) || is_there("cc"),
         folder: folder.display().to_string(),
-        processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
-        has_own_jobs: std::env::var_os(JOBS).is_some(),
+        jobs: (std::env::var_os(JOBS).is_none() && !options.names_jobs()).then(count_jobs),
         is_built,
+        only_tells: options.asks_demo(),
         ..MachineFacts::default()
     };
-    if !uses_other_nodes(arguments) {
+    let is_elsewhere = std::env::var_os("CODEBUTLER_OUTSIDE").is_some();
+    if !is_elsewhere && !options.uses_other_nodes() && !facts.only_tells {
         facts.namespaces = ask_for_namespaces(&read);
     }
     if !is_built {
-        facts.memory = free_memory(read);
-        facts.disk = run("df", &["-Pk", &facts.folder]).and_then(|text| free_disk(&text));
+        facts.memory = free_memory();
+        facts.disk = free_disk(folder);
         facts.written = run("du", &["-sk", &facts.folder])
             .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
             .map_or(0, |kib| kib >> 10);
@@ -90,13 +96,24 @@ fn names_compiler(mut variables: impl Iterator<Item = OsString>) -> bool {
     })
 }
 
-/// True where the product runs on the nodes of a cluster, or not at all: then no pod runs here.
-fn uses_other_nodes(arguments: &[OsString]) -> bool {
-    let is_flag = |word: &OsString| {
-        let word = word.to_string_lossy();
-        word.starts_with("--outside") || ["--help", "-h", "--version", "-V"].contains(&&*word)
-    };
-    std::env::var_os("CODEBUTLER_OUTSIDE").is_some() || arguments.iter().any(is_flag)
+/// Number of crates that cargo compiles side by side here if nobody says otherwise.
+fn count_jobs() -> u64 {
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
+    let configured = std::env::current_dir().ok().and_then(|folder| {
+        configured_jobs(&folder, home, |path: &Path| fs::read_to_string(path).ok())
+    });
+    count_of(configured, processors)
+}
+
+/// A negative number is one of processors that stay free.
+fn count_of(configured: Option<i64>, processors: u64) -> u64 {
+    match configured {
+        Some(jobs @ 1..) => jobs.unsigned_abs(),
+        Some(jobs @ ..0) => processors.saturating_sub(jobs.unsigned_abs()).max(1),
+        Some(0) | None => processors,
+    }
 }
 
 fn start(program: &str, arguments: &[&str]) -> std::io::Result<Output> {
@@ -138,8 +155,15 @@ fn find_setting(read: &impl Fn(&str) -> Option<String>) -> Option<String> {
     SETTINGS.iter().find(is_off).map(|(name, _, good)| format!("{name}={good}"))
 }
 
+/// MB that are free where a folder is, or is going to be.
+pub fn free_disk(folder: &Path) -> Option<u64> {
+    let folder = std::path::absolute(folder).ok()?;
+    let there = folder.ancestors().find(|path| path.exists())?;
+    run("df", &["-Pk", &there.display().to_string()]).and_then(|text| read_free(&text))
+}
+
 /// MB in the fourth column of what `df -Pk` prints.
-fn free_disk(text: &str) -> Option<u64> {
+fn read_free(text: &str) -> Option<u64> {
     let line = text.lines().nth(1)?;
     // The first column is a name, and may have spaces: columns count from the one with a percentage.
     let columns: Vec<&str> = line.split_whitespace().collect();
@@ -148,8 +172,12 @@ fn free_disk(text: &str) -> Option<u64> {
     Some(free >> 10)
 }
 
-/// MB that this machine has, or that its container may still take, if that is less.
-fn free_memory(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+/// MB of memory that this machine has, or that its container may still take, if that is less.
+pub fn free_memory() -> Option<u64> {
+    count_memory(|path| fs::read_to_string(path).ok())
+}
+
+fn count_memory(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let machine = read("/proc/meminfo").and_then(|text| field(&text, "MemAvailable:"));
     let machine = machine.map(|kib| kib >> 10);
     let figure = |name: &str| read(&format!("{CONTAINER}/{name}"))?.trim().parse::<u64>().ok();
@@ -176,11 +204,11 @@ mod tests {
     #[test]
     fn free_room_is_read_from_what_df_prints() {
         let head = "Filesystem 1024-blocks Used Available Capacity Mounted on\n";
-        let of = |line: &str| free_disk(&format!("{head}{line}\n"));
+        let of = |line: &str| read_free(&format!("{head}{line}\n"));
         assert_eq!(of("/dev/vda 263174212 16777216 79691776 18% /"), Some(77_824));
         assert_eq!(of("my disk 100 50 2048 50% /a place"), Some(2));
         assert_eq!(of("overlay - - - - /"), None);
-        assert_eq!(free_disk(""), None);
+        assert_eq!(read_free(""), None);
     }
 
     #[test]
@@ -201,7 +229,7 @@ mod tests {
     #[test]
     fn a_container_counts_with_what_it_may_still_take() {
         let of = |container: &[(&str, &str)]| {
-            free_memory(|path| {
+            count_memory(|path| {
                 if path == "/proc/meminfo" {
                     return Some("MemTotal: 1 kB\nMemAvailable:    8192000 kB\n".to_owned());
                 }
@@ -211,6 +239,7 @@ mod tests {
             })
         };
         assert_eq!(of(&[]), Some(8000));
+        assert_eq!(of(&[("memory.max", "max\n"), ("memory.current", "5\n")]), Some(8000));
         let small = [("memory.max", "1073741824\n"), ("memory.current", "943718400\n")];
         assert_eq!(of(&small), Some(124));
         // A build was interrupted there: what it read and wrote fills the rest.
@@ -233,15 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_whose_pods_run_elsewhere_needs_no_namespaces_here() {
-        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        for (line, elsewhere) in [
-            ("--outside 192.0.2.7 --images r.example/x/", true),
-            ("--outside=192.0.2.7", true),
-            ("--help", true),
-            ("--repo ./shop", false),
-        ] {
-            assert_eq!(uses_other_nodes(&words(line)), elsewhere, "{line}");
-        }
+    fn cargo_starts_as_many_jobs_as_its_configuration_says() {
+        let of = |configured| count_of(configured, 8);
+        assert_eq!([of(None), of(Some(2)), of(Some(-3)), of(Some(-9))], [8, 2, 5, 1]);
     }
 }

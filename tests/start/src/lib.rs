@@ -4,7 +4,9 @@
 //!
 //! What can't be known of a machine is no reason to refuse it, and `CODEBUTLER_PREFLIGHT=off` asks nothing.
 
+mod config;
 mod facts;
+mod options;
 mod verdict;
 
 use std::ffi::{OsStr, OsString};
@@ -13,6 +15,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use facts::{JOBS, gather_facts};
+pub use facts::{free_disk, free_memory};
+use options::GivenOptions;
 use verdict::{BuildPlan, judge_machine};
 
 /// Variable that switches the questions off.
@@ -20,20 +24,21 @@ const SWITCH: &str = "CODEBUTLER_PREFLIGHT";
 /// Exit code of the demo, too, where it can't begin.
 const REFUSED: u8 = 2;
 
-/// Looks at the machine, and becomes the demo with these arguments; or says what is in the way.
-pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.collect();
-    if std::env::var_os(SWITCH).is_some_and(|value| value == "off") {
-        return start_demo(&arguments, None);
+/// Looks at the machine, and becomes the demo with these options; or says what is in the way.
+pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = GivenOptions::parse(words);
+    let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
+    if is_off || options.asks_cargo() {
+        return start_demo(&options, None);
     }
     let program = std::env::current_exe().unwrap_or_default();
-    let facts = gather_facts(program.parent().unwrap_or(Path::new(".")), &arguments);
+    let facts = gather_facts(program.parent().unwrap_or(Path::new(".")), &options);
     match judge_machine(&facts) {
         Ok(BuildPlan { notices, jobs }) => {
             for notice in &notices {
                 say(notice);
             }
-            start_demo(&arguments, jobs)
+            start_demo(&options, jobs)
         }
         Err(troubles) => {
             for trouble in &troubles {
@@ -50,16 +55,12 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-fn start_demo(arguments: &[OsString], jobs: Option<u64>) -> ExitCode {
+fn start_demo(options: &GivenOptions, jobs: Option<u64>) -> ExitCode {
     // The same cargo again, also where it is none of the search path.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
-    command.arg("run");
-    // As `cargo demo --release` has built this program.
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
-    command.args(["--package", "codebutler-product", "--bin", "demo", "--"]).args(arguments);
+    command.arg("run").args(&options.cargo);
+    command.args(["--package", "codebutler-product", "--bin", "demo", "--"]).args(&options.demo);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_this_package(name)) {
         command.env_remove(name);
     }

@@ -33,7 +33,9 @@ pub(crate) fn judge_machine(facts: &MachineFacts) -> Result<BuildPlan, Vec<Strin
         )]);
     }
     let mut troubles = Vec::new();
-    troubles.extend(judge_git(facts.git.as_deref()));
+    if !facts.only_tells {
+        troubles.extend(judge_git(facts.git.as_deref()));
+    }
     if !facts.has_compiler && !facts.is_built {
         troubles.push(
             "there is no C compiler (`cc`), which some dependencies are built with: apt-get install gcc libc6-dev"
@@ -58,7 +60,7 @@ pub(crate) fn judge_machine(facts: &MachineFacts) -> Result<BuildPlan, Vec<Strin
                 "{} MB of memory are free: {jobs} of {} jobs at a time are built, which takes longer (CARGO_BUILD_JOBS \
                  names another number).",
                 facts.memory.unwrap_or_default(),
-                facts.processors
+                facts.jobs
             )
         }));
     }
@@ -107,7 +109,7 @@ fn judge_room(facts: &MachineFacts) -> Vec<String> {
             facts.folder
         ));
     }
-    if let Some(free) = facts.memory.filter(|free| *free < DEMO_MB) {
+    if let Some(free) = facts.memory.filter(|free| *free < DEMO_MB && !facts.only_tells) {
         troubles.push(format!(
             "{free} MB of memory are free, and the demo alone needs {DEMO_MB}: end other programs, or give this machine \
              or container more"
@@ -120,7 +122,7 @@ fn judge_room(facts: &MachineFacts) -> Vec<String> {
 fn fitting_jobs(facts: &MachineFacts) -> Option<u64> {
     let memory = facts.memory.filter(|_| !facts.has_own_jobs)?;
     let jobs = (memory.saturating_sub(LARGEST_MB) / JOB_MB).max(1);
-    (jobs < facts.processors).then_some(jobs)
+    (jobs < facts.jobs).then_some(jobs)
 }
 
 #[cfg(test)]
@@ -135,7 +137,7 @@ mod tests {
             memory: Some(7000),
             disk: Some(50_000),
             folder: "/src/target".to_owned(),
-            processors: 2,
+            jobs: 2,
             ..MachineFacts::default()
         }
     }
@@ -187,6 +189,8 @@ mod tests {
             assert_eq!(troubles.len(), 1, "{troubles:?}");
             assert!(parts.iter().all(|part| troubles[0].contains(part)), "{troubles:?}");
         }
+        let asked = MachineFacts { git: None, memory: Some(300), only_tells: true, ..usual() };
+        assert!(judge_machine(&asked).is_ok(), "its help needs neither Git nor room to run");
         let bare = MachineFacts { git: None, has_compiler: false, ..usual() };
         assert_eq!(judge_machine(&bare).unwrap_err().len(), 2, "all at once");
     }
@@ -200,8 +204,8 @@ mod tests {
 
     #[test]
     fn fewer_jobs_are_built_at_a_time_where_memory_is_short() {
-        let of = |memory: u64, processors: u64| {
-            fitting_jobs(&MachineFacts { memory: Some(memory), processors, ..usual() })
+        let of = |memory: u64, jobs: u64| {
+            fitting_jobs(&MachineFacts { memory: Some(memory), jobs, ..usual() })
         };
         assert_eq!(of(3300, 2), None, "4 GB and two processors, as the README says");
         assert_eq!(of(1700, 2), Some(1));

@@ -55,7 +55,7 @@ const DISK: (&str, &str) = ("df", "echo head; echo 'disk 90000000 1 80000000 1% 
 #[test]
 fn it_becomes_the_demo_with_the_same_arguments_and_its_exit_code() {
     let machine = SmallMachine::with("usual", &[CARGO, GIT, CC, DISK]);
-    let (code, out, errors) = machine.start(&["--repo", "./my shop"], &[]);
+    let (code, out, errors) = machine.start(&["--", "--repo", "./my shop"], &[]);
     assert_eq!(code, 130, "{errors}");
     let line = "--package codebutler-product --bin demo -- --repo ./my shop\n";
     assert!(out.starts_with("cargo run ") && out.ends_with(line), "{out}");
@@ -64,6 +64,32 @@ fn it_becomes_the_demo_with_the_same_arguments_and_its_exit_code() {
     fs::write(machine.dir.join("target/debug/demo"), "").unwrap();
     let (_, _, errors) = machine.start(&[], &[]);
     assert_eq!(errors, "");
+}
+
+#[test]
+fn cargos_own_options_are_for_the_build_of_the_demo() {
+    let alias = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cargo/config.toml");
+    let alias = fs::read_to_string(alias).unwrap();
+    assert!(alias.contains("\"run --quiet --package codebutler-start --\"\n"), "{alias}");
+    let machine = SmallMachine::with("options", &[CARGO, GIT, CC, DISK]);
+    let other = machine.dir.join("other");
+    fs::create_dir_all(other.join("release")).unwrap();
+    fs::write(other.join("release/demo"), "").unwrap();
+    let own = ["-j", "1", "--locked", "--release", "--target-dir", other.to_str().unwrap()];
+    let (code, out, errors) = machine.start(&[&own[..], &["--", "--json"]].concat(), &[]);
+    let line =
+        format!("cargo run {} --package codebutler-product --bin demo -- --json\n", own.join(" "));
+    assert_eq!((code, out), (130, line), "{errors}");
+    assert_eq!(errors, "", "it was built there before");
+}
+
+#[test]
+fn help_needs_no_git() {
+    let machine = SmallMachine::with("help", &[CARGO, CC, DISK]);
+    let (code, out, errors) = machine.start(&["--", "--help"], &[]);
+    assert!(code == 130 && out.ends_with("-- --help\n"), "{out} {errors}");
+    let (code, out, errors) = machine.start(&["--help"], &[]);
+    assert!(code == 130 && out.starts_with("cargo run --help "), "{out} {errors}");
 }
 
 #[test]
