@@ -6,6 +6,8 @@
 //! answers reads. A copy that is damaged is thrown away and made anew. One whose commands were stopped, such as by
 //! their timeout on a busy machine, is kept: a whole clone there takes longer still.
 
+mod copying;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
+use self::copying::CopyFlag;
 use super::command::{CommandError, GitRepository};
 use super::host::{GitHost, HostError, RemoteRefs};
 
@@ -163,6 +166,8 @@ pub struct RepoMirror {
     refused: Mutex<Option<String>>,
     /// Updates in a row that were stopped before their end.
     stopped: AtomicU32,
+    /// True while the remote's objects and refs are taken over.
+    copying: CopyFlag,
 }
 
 #[derive(Debug)]
@@ -187,6 +192,7 @@ impl RepoMirror {
             moved,
             refused,
             stopped: AtomicU32::default(),
+            copying: CopyFlag::default(),
         }
     }
 
@@ -205,9 +211,10 @@ impl RepoMirror {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// True while the copy is brought up to date.
-    pub fn is_busy(&self) -> bool {
-        self.last.try_lock().is_err()
+    /// True while what the remote has is copied, which may take long. Whoever only looks at the copy, or asks the remote
+    /// for its refs, holds the lock too.
+    pub fn is_copying(&self) -> bool {
+        self.copying.is_set()
     }
 
     /// The repository, to run commands in.
@@ -243,6 +250,7 @@ impl RepoMirror {
         }
         let asked = Instant::now();
         let theirs = host.refs().await?;
+        let copying = self.copying.set();
         let outcome = match self.update(host, &theirs, base).await {
             Err(MirrorError::Command(error)) if self.is_lost_after(&error) => {
                 tracing::warn!(%error, "mirror_damaged");
@@ -251,6 +259,7 @@ impl RepoMirror {
             }
             outcome => outcome,
         };
+        drop(copying);
         let refusal = match &outcome {
             Err(MirrorError::Host(error)) if error.is_about_repo() => Some(error.to_string()),
             _ => None,

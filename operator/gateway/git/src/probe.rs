@@ -182,7 +182,7 @@ async fn copy_again(gateway: &Arc<GitServices>, repo: &Arc<Repo>) -> Result<(), 
     let mirror = gateway.mirrors.of(repo);
     let Some(refusal) = mirror.refusal() else { return Ok(()) };
     // An earlier probe's copy goes on, or somebody else's: a second one would begin when it ends.
-    if mirror.is_busy() {
+    if mirror.is_copying() {
         return Err(No { why: refusal, passes: false });
     }
     await_copy(super::read_copy(gateway, repo), refusal, COPIED).await

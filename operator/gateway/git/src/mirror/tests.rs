@@ -32,6 +32,17 @@ fn a_copy_whose_commands_are_stopped_is_kept_and_a_damaged_one_is_not() {
 }
 
 #[tokio::test]
+async fn only_a_copy_is_one_that_is_under_way() {
+    let mirror = RepoMirror::new(PathBuf::from("/nonexistent/copy.git"));
+    let looks = mirror.last.lock().await;
+    assert!(!mirror.is_copying(), "somebody asks whether it is ready");
+    let copying = mirror.copying.set();
+    assert!(mirror.is_copying());
+    drop((copying, looks));
+    assert!(!mirror.is_copying());
+}
+
+#[tokio::test]
 async fn locks_of_a_killed_command_do_not_cost_the_copy() {
     let shop = crate::testing::TestRepository::new();
     let first = shop.commit(&[], &[("a", "1")]);
