@@ -1,6 +1,7 @@
 //! Wishes of sites about programs: each host's robots.txt is read once an hour, and what it closes is not read. It is
 //! fetched under the rules of pages, so it opens no way to anywhere else.
 
+mod kept;
 mod rules;
 
 use std::sync::Arc;
@@ -8,12 +9,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use codebutler_gateway_core::egress::ThreadEgress;
-use codebutler_runtime::recent::RecentMap;
 use http::header::CONTENT_TYPE;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use url::{Origin, Url};
 
+use self::kept::SizedCache;
 use self::rules::RobotsRules;
 use super::ask::{FetchError, MOST_REDIRECTS, PageRules, ask_host, next_address, page_request};
 use super::found::stays_on_site;
@@ -25,9 +26,10 @@ const MOST_READ: usize = 512 << 10;
 /// Time for which it is not read again, and the same where it could not be read.
 const FRESH: Duration = Duration::from_hours(1);
 const FRESH_TROUBLE: Duration = Duration::from_mins(1);
-/// Hosts whose rules are kept, twice as many at most, and the size of the rules of one.
-const HOSTS: usize = 256;
-const MOST_KEPT: usize = 32 << 10;
+/// Hosts whose rules are kept at most, the bytes that they take together, and those of one beside its rules.
+const HOSTS: usize = 512;
+const MOST_KEPT: usize = 16 << 20;
+const BESIDE: usize = 256;
 /// Longest rule that a sentence repeats.
 const SHOWN: usize = 100;
 
@@ -42,11 +44,11 @@ enum HostWish {
 }
 
 /// The wishes of hosts that were asked lately.
-pub struct RobotsCache(Mutex<RecentMap<Origin, (Instant, HostWish)>>);
+pub struct RobotsCache(Mutex<SizedCache<Origin, (Instant, HostWish)>>);
 
 impl Default for RobotsCache {
     fn default() -> Self {
-        Self(Mutex::new(RecentMap::new(HOSTS)))
+        Self(Mutex::new(SizedCache::new(HOSTS, MOST_KEPT)))
     }
 }
 
@@ -105,14 +107,13 @@ impl RobotsCache {
             Ok(wish) => wish?,
             Err(_) => HostWish::Trouble(format!("no answer within {} seconds", TIMEOUT.as_secs())),
         };
-        let is_kept = match &wish {
-            HostWish::Rules(rules) => rules.size() <= MOST_KEPT,
-            HostWish::Elsewhere => false,
-            HostWish::Trouble(_) => true,
+        let size = match &wish {
+            HostWish::Rules(rules) => rules.size(),
+            HostWish::Elsewhere => return Ok(wish),
+            HostWish::Trouble(why) => why.len(),
         };
-        if is_kept {
-            self.0.lock().insert(url.origin(), (Instant::now(), wish.clone()));
-        }
+        let kept = (Instant::now(), wish.clone());
+        self.0.lock().insert(url.origin(), kept, size + BESIDE);
         Ok(wish)
     }
 }

@@ -5,19 +5,24 @@ use std::str::Lines;
 
 /// Product token that groups name to mean the gateway.
 pub(super) const TOKEN: &str = "codebutler";
-/// Rules of a file that are kept, and the longest pattern of one, in bytes: no address is longer.
-const MOST_RULES: usize = 5_000;
+/// Rules of a file that are kept: a file as long as one is read has no more.
+const MOST_RULES: usize = 1 << 16;
+/// Longest pattern of a rule, in bytes: no address is longer.
 const LONGEST_PATTERN: usize = 2_048;
 
 /// The rules of a site that are meant for the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RobotsRules(Vec<RobotsRule>);
+pub(super) struct RobotsRules {
+    /// All patterns in their one spelling, one behind the other.
+    patterns: String,
+    rules: Vec<RobotsRule>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RobotsRule {
     allows: bool,
-    /// The pattern in its one spelling.
-    pattern: String,
+    /// End of its pattern, which begins where that of the rule before it ends.
+    end: usize,
 }
 
 /// Programs that a group is for.
@@ -36,7 +41,7 @@ impl RobotsRules {
     pub(super) fn parse(file: &[u8]) -> Self {
         let text = String::from_utf8_lossy(file);
         let text = text.trim_start_matches('\u{feff}').replace('\r', "\n");
-        let (mut own, mut all, mut has_own) = (Vec::new(), Vec::new(), false);
+        let (mut own, mut all, mut has_own) = (Self::default(), Self::default(), false);
         let (mut reach, mut names_agents) = (GroupReach::Others, false);
         for (field, value) in records(text.lines()) {
             match field.as_str() {
@@ -54,18 +59,33 @@ impl RobotsRules {
                         GroupReach::All => &mut all,
                         GroupReach::Others => continue,
                     };
-                    let is_kept = !value.is_empty()
-                        && value.len() <= LONGEST_PATTERN
-                        && rules.len() < MOST_RULES;
-                    if is_kept {
-                        let (allows, pattern) = (field == "allow", spell_pattern(value));
-                        rules.push(RobotsRule { allows, pattern });
-                    }
+                    rules.keep(field == "allow", value);
                 }
                 _ => {}
             }
         }
-        Self(if has_own { own } else { all })
+        let mut rules = if has_own { own } else { all };
+        rules.patterns.shrink_to_fit();
+        rules.rules.shrink_to_fit();
+        rules
+    }
+
+    fn keep(&mut self, allows: bool, pattern: &str) {
+        if pattern.is_empty() || pattern.len() > LONGEST_PATTERN || self.rules.len() >= MOST_RULES {
+            return;
+        }
+        self.patterns.push_str(&spell_pattern(pattern));
+        self.rules.push(RobotsRule { allows, end: self.patterns.len() });
+    }
+
+    /// Each rule's pattern, and true if it allows.
+    fn patterns(&self) -> impl Iterator<Item = (&str, bool)> {
+        let mut begin = 0;
+        self.rules.iter().map(move |rule| {
+            let pattern = &self.patterns[begin..rule.end];
+            begin = rule.end;
+            (pattern, rule.allows)
+        })
     }
 
     /// The pattern that keeps programs from a path with its query; none if it may be read. The longest one that fits
@@ -75,14 +95,14 @@ impl RobotsRules {
             return None;
         }
         let path = spell_path(path);
-        let fitting = self.0.iter().filter(|rule| fits(&rule.pattern, &path));
-        let rule = fitting.max_by_key(|rule| (rule.pattern.len(), rule.allows))?;
-        (!rule.allows).then_some(rule.pattern.as_str())
+        let fitting = self.patterns().filter(|(pattern, _)| fits(pattern, &path));
+        let (pattern, allows) = fitting.max_by_key(|(pattern, allows)| (pattern.len(), *allows))?;
+        (!allows).then_some(pattern)
     }
 
     /// Bytes that the rules take.
     pub(super) fn size(&self) -> usize {
-        self.0.iter().map(|rule| rule.pattern.len() + size_of::<RobotsRule>()).sum()
+        self.patterns.len() + self.rules.len() * size_of::<RobotsRule>()
     }
 }
 
@@ -245,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn the_last_rule_of_a_long_file_counts() {
+        let rules: Vec<String> = (0..20_000).map(|n| format!("disallow: /{n}/x")).collect();
+        let file = format!("user-agent: *\n{}", rules.join("\n"));
+        assert!(file.len() < 500 << 10, "as long as RFC 9309 wants it to be read");
+        assert_eq!(ban(&file, "/19999/x").as_deref(), Some("/19999/x"));
+        assert_eq!(ban(&file, "/0/x").as_deref(), Some("/0/x"));
+        assert_eq!(ban(&file, "/20000/x"), None);
+    }
+
+    #[test]
     fn a_file_made_to_hurt_is_read_in_time_and_kept_short() {
         let begun = std::time::Instant::now();
         let stars = format!(
@@ -253,8 +283,9 @@ mod tests {
         );
         let rules = RobotsRules::parse(stars.as_bytes());
         assert_eq!(rules.find_ban(&format!("/{}", "a".repeat(2_000))), None);
-        let many = format!("user-agent: *\n{}", "disallow: /x\n".repeat(50_000));
-        assert_eq!(RobotsRules::parse(many.as_bytes()).0.len(), MOST_RULES);
+        let many = format!("user-agent: *\n{}", "disallow: /x\n".repeat(100_000));
+        let many = RobotsRules::parse(many.as_bytes());
+        assert!(many.rules.len() == MOST_RULES && many.size() < 3 << 20, "{}", many.size());
         for odd in
             [&b"\xff\xfe:\x00:"[..], b":::\n\r\r:disallow", b"disallow: /\nallow", b"<html>", b""]
         {

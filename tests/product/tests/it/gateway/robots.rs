@@ -79,11 +79,11 @@ async fn world_of(sites: &[&Site]) -> World {
 
 #[tokio::test]
 async fn what_a_site_closes_to_programs_is_not_read() {
-    let site = Site::start(
-        200,
-        "User-agent: *\nDisallow: /\n\nUser-agent: CodeButler\nDisallow: /private\nDisallow: /*?export=\n",
-    )
-    .await;
+    let rules = "User-agent: *\nDisallow: /\n\nUser-agent: CodeButler\nDisallow: /private\nDisallow: /*?export=\n";
+    // A long file is kept, too.
+    let long =
+        (0..5_000).fold(rules.to_owned(), |all, n| all + &format!("Disallow: /closed/{n}\n"));
+    let site = Site::start(200, &long).await;
     let world = world_of(&[&site]).await;
     let fetch = |path: &'static str| {
         let (world, url) = (&world, format!("http://{}{path}", site.host));
