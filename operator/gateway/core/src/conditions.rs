@@ -214,6 +214,49 @@ impl ConditionWriter {
         self.publish(repo, &event).await;
     }
 
+    /// Has a condition stand for the Repo as it is now, if nothing that it depends on has changed. Answers whether it
+    /// does.
+    pub async fn affirm(&self, repo: &Repo, type_: &str) -> bool {
+        let generation = repo.metadata.generation;
+        let api =
+            Api::<Repo>::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
+        for _ in 0..ATTEMPTS {
+            let now = match api.get_opt(&repo.name_any()).await {
+                Ok(found) => found.filter(|now| now.uid() == repo.uid()),
+                Err(error) => {
+                    tracing::warn!(repo = repo.name_any(), %error, "condition_write_failed");
+                    return false;
+                }
+            };
+            // Of a newer one the caller knows nothing yet.
+            let Some(now) = now.filter(|now| now.metadata.generation == generation) else {
+                return false;
+            };
+            let mut conditions = now.status.clone().unwrap_or_default().conditions;
+            let Some(known) = conditions.iter_mut().find(|c| c.type_ == type_) else {
+                return false;
+            };
+            if known.observed_generation == generation {
+                return true;
+            }
+            known.observed_generation = generation;
+            let patch = json!({
+                "metadata": {"resourceVersion": now.resource_version()},
+                "status": {"conditions": conditions},
+            });
+            let params = writes::patch_params();
+            match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
+                Err(kube::Error::Api(refused)) if refused.code == 409 => {}
+                Ok(_) => return true,
+                Err(error) => {
+                    tracing::warn!(repo = repo.name_any(), %error, "condition_write_failed");
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
     /// Removes a condition of what the Repo has no more.
     pub async fn forget(&self, repo: &Repo, type_: &str) {
         let has = |repo: &Repo| {

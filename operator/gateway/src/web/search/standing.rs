@@ -24,14 +24,25 @@ const EVENT: &str = "SearchNotReachable";
 /// Reasons that only a search finds, and that only another search finds resolved.
 const BY_SEARCHES: [&str; 2] = ["KeyRefused", "Refused"];
 
-/// State of a Repo that was judged: another one has to be judged anew.
+/// All of a Repo that decides whether its service can be used. Another state has to be judged anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct JudgedState {
     uid: Option<String>,
-    generation: Option<i64>,
+    /// The service, without its price.
+    service: WebSearchSpec,
     /// Revision of the Secret; None where it can't be read.
     secret: Option<String>,
 }
+
+impl JudgedState {
+    fn of(repo: &Repo, spec: &WebSearchSpec, secret: Option<String>) -> Self {
+        let service = WebSearchSpec { price_per_search: None, ..spec.clone() };
+        Self { uid: repo.uid(), service, secret }
+    }
+}
+
+/// A judgement, and the generation of the Repo for which its condition stands.
+type LastJudgement = (JudgedState, Option<i64>);
 
 /// Keeps the condition true to what Repos and Secrets say, until the gateway stops.
 pub async fn run_search_standing(
@@ -54,7 +65,7 @@ async fn look_round(
     context: &GatewayContext,
     conditions: &ConditionWriter,
     secrets: &PolledRevisions,
-    judged: &mut HashMap<RepoKey, JudgedState>,
+    judged: &mut HashMap<RepoKey, LastJudgement>,
 ) {
     let mut named = HashSet::new();
     for repo in context.repos.state() {
@@ -74,22 +85,31 @@ async fn look_round(
             }
             None => Some(String::new()),
         };
-        let state = JudgedState { uid: repo.uid(), generation: repo.metadata.generation, secret };
-        let before = judged.get(&key);
-        if before != Some(&state) && judge_repo(context, conditions, &repo, spec, before).await {
-            judged.insert(key, state);
+        let state = JudgedState::of(&repo, spec, secret);
+        let generation = repo.metadata.generation;
+        let is_said = match judged.get(&key) {
+            Some((known, at)) if *known == state && *at == generation => continue,
+            // What was changed is something else.
+            Some((known, _)) if *known == state && says_any(&repo) => {
+                conditions.affirm(&repo, SEARCH_REACHABLE).await
+            }
+            before => judge_repo(context, conditions, &repo, spec, before.is_some()).await,
+        };
+        if is_said {
+            judged.insert(key, (state, generation));
         }
     }
     judged.retain(|key, _| named.contains(key));
 }
 
-/// Has the Repo say what can be seen without a search. Answers whether it does.
+/// Has the Repo say what can be seen without a search. Answers whether it does. `is_changed`: it was judged before, and
+/// is not the same any more.
 async fn judge_repo(
     context: &GatewayContext,
     conditions: &ConditionWriter,
     repo: &Repo,
     spec: &WebSearchSpec,
-    before: Option<&JudgedState>,
+    is_changed: bool,
 ) -> bool {
     let chosen = ChosenSearch::of_repo(repo, spec);
     match chosen.prepare(context).await {
@@ -98,7 +118,7 @@ async fn judge_repo(
             tell(conditions, repo, Some(false), reason, &error.to_string()).await
         }
         // What an earlier gateway's searches have found still holds.
-        Ok(_) if before.is_none() && holds_on(repo) => true,
+        Ok(_) if !is_changed && holds_on(repo) => true,
         Ok(_) => {
             let service = spec.provider.name();
             let message = match spec.provider {
@@ -112,6 +132,12 @@ async fn judge_repo(
             tell(conditions, repo, None, "NotAsked", &message).await
         }
     }
+}
+
+/// True if the Repo has the condition, whatever it says.
+fn says_any(repo: &Repo) -> bool {
+    let mut said = repo.status.iter().flat_map(|status| &status.conditions);
+    said.any(|c| c.type_ == SEARCH_REACHABLE)
 }
 
 /// True if searches have found what the Repo, as it is now, says.

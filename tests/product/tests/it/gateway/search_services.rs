@@ -202,6 +202,16 @@ async fn a_key_that_brave_does_not_take_is_the_repos_condition_until_a_search_wo
     assert_eq!(world.spent().await.1, NanoUsd::ZERO, "nothing was billed");
     assert_eq!(world.search("b").await.0, 200);
     world.comes_to_say("True", "Served", "Brave answers").await;
+    // What has nothing to do with the search says nothing of it, nor does its price.
+    let patch = json!({"spec": {"web": {"hosts": ["docs.example"], "search": {"pricePerSearch": "0.004"}}}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
+    eventually("the condition to stand for the new generation", || async {
+        let Repo { metadata, status, .. } = world.repo().await;
+        let mut conditions = status.unwrap_or_default().conditions.into_iter();
+        conditions.any(|c| c.type_ == CONDITION && c.observed_generation == metadata.generation)
+    })
+    .await;
+    assert_eq!(world.search_condition().await.0, "True");
     // Another key is not known to work.
     world.cluster.secret("brave", &service.url, &json!({"apiKey": "another"})).await;
     world.comes_to_say("Unknown", "NotAsked", "only a search").await;
