@@ -1,7 +1,6 @@
 //! Tests of input from Slack that is no good: answered or ignored on purpose, and never a crash.
 
 use codebutler_crds::ThreadStatus;
-use codebutler_gateway_core::dispatch::RepoTeam;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
@@ -11,22 +10,6 @@ use crate::inbound::event::{EnvelopePayload, SocketFrame};
 use crate::inbound::message_outcome::{self, TakenMessage};
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::route::{self, IgnoredReason, RouteAction};
-
-fn channel() -> RepoChannel {
-    RepoChannel {
-        git: String::new(),
-        is_own: true,
-        deaf: false,
-        namespace: "team".to_owned(),
-        repo: "shop".to_owned(),
-        uid: "u".to_owned(),
-        id: "C01".to_owned(),
-        secret: "slack".to_owned(),
-        team: RepoTeam { roles: vec!["pm".to_owned(), "coder".to_owned()], ..RepoTeam::default() },
-        bot_user: Some("U0BOT".to_owned()),
-        bots: Vec::new(),
-    }
-}
 
 fn payload(frame: Value) -> EnvelopePayload {
     let frame: SocketFrame = serde_json::from_value(frame).unwrap();
@@ -41,7 +24,7 @@ fn said(text: &str) -> PersonMessage {
     let incoming = event(&json!({"type": "message", "channel": "C01", "ts": "5.000000",
         "user": "U1", "text": text}));
     let EnvelopePayload::Message(incoming) = incoming else { panic!("{incoming:?}") };
-    match route::route_message(&incoming, &[channel()]) {
+    match route::route_message(&incoming, &[RepoChannel::test()]) {
         RouteAction::Message { said, .. } => said,
         other => panic!("{other:?}"),
     }
@@ -52,7 +35,8 @@ fn taken(text: &str) -> (TakenMessage, Vec<String>, usize) {
     let mut status = ThreadStatus::default();
     let now = Time(jiff::Timestamp::UNIX_EPOCH);
     let taken =
-        message_outcome::take_message(&mut status, &said(text), &channel().team, &now).unwrap();
+        message_outcome::take_message(&mut status, &said(text), &RepoChannel::test().team, &now)
+            .unwrap();
     let size = serde_json::to_string(&status).unwrap().len();
     (taken, status.roles.keys().cloned().collect(), size)
 }
@@ -153,7 +137,7 @@ fn nobody_reacts_for_the_bot_or_from_another_channel() {
             "item": {"type": "message", "channel": place, "ts": "1.000000"},
             "item_user": "U0BOT", "event_ts": "2.000000"}));
         let EnvelopePayload::Reaction(reaction) = added else { panic!("{added:?}") };
-        route::route_reaction(&reaction, &[channel()])
+        route::route_reaction(&reaction, &[RepoChannel::test()])
     };
     let elsewhere = RouteAction::Ignore(IgnoredReason::Channel("C99".to_owned()));
     assert_eq!(react("U1", "C99", "+1"), elsewhere);
@@ -178,7 +162,7 @@ fn edits_and_stops_of_any_shape_are_taken_in_or_ignored() {
         assert!(matches!(event(&nothing), EnvelopePayload::Ignored), "{nothing}");
     }
     let of = |value: &Value| match event(value) {
-        EnvelopePayload::Changed(changed) => route::route_change(&changed, &[channel()]),
+        EnvelopePayload::Changed(changed) => route::route_change(&changed, &[RepoChannel::test()]),
         other => panic!("{other:?}"),
     };
     let RouteAction::Changed { said: now, .. } = of(&changed(said("a"), said("approve"))) else {

@@ -28,6 +28,25 @@ pub(crate) struct RepoChannel {
 }
 
 impl RepoChannel {
+    /// The channel C01 of the Repo `shop`, which has a pm and a coder.
+    #[cfg(test)]
+    pub(crate) fn test() -> Self {
+        let roles = ["pm", "coder"].map(str::to_owned).to_vec();
+        Self {
+            namespace: "team".to_owned(),
+            repo: "shop".to_owned(),
+            uid: "u".to_owned(),
+            id: "C01".to_owned(),
+            git: "github.com/acme/shop".to_owned(),
+            secret: "slack".to_owned(),
+            team: RepoTeam { roles, ..RepoTeam::default() },
+            bot_user: Some("U0BOT".to_owned()),
+            bots: Vec::new(),
+            is_own: true,
+            deaf: false,
+        }
+    }
+
     /// Key of the Thread of a conversation.
     pub(crate) fn thread(&self, root: &SlackTs) -> ThreadKey {
         ThreadKey { namespace: self.namespace.clone(), name: names::thread_name(&self.repo, root) }

@@ -354,25 +354,9 @@ mod tests {
     use super::*;
     use crate::api::lenient::UnreadFields;
     use crate::inbound::event::{EnvelopePayload, SocketFrame};
-    use codebutler_gateway_core::dispatch::RepoTeam;
 
     fn channels() -> Vec<RepoChannel> {
-        vec![RepoChannel {
-            namespace: "team".to_owned(),
-            repo: "shop".to_owned(),
-            uid: "u".to_owned(),
-            id: "C01".to_owned(),
-            git: "git.example.org/acme/shop".to_owned(),
-            secret: "slack".to_owned(),
-            team: RepoTeam {
-                roles: vec!["pm".to_owned(), "coder".to_owned()],
-                ..RepoTeam::default()
-            },
-            bot_user: Some("U0BOT".to_owned()),
-            bots: vec!["B7".to_owned()],
-            is_own: true,
-            deaf: false,
-        }]
+        vec![RepoChannel { bots: vec!["B7".to_owned()], ..RepoChannel::test() }]
     }
 
     fn route(event: Value) -> RouteAction {

@@ -1,5 +1,4 @@
 use super::*;
-use codebutler_gateway_core::dispatch::RepoTeam;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()
@@ -38,7 +37,6 @@ fn before_a_recording_only_what_is_new_and_for_the_role_goes_on() {
 fn authors_are_known_by_ids_and_metadata_never_by_text() {
     let account = SlackAccount::test("UBOT", "BBOT");
     let status = ThreadStatus::default();
-    let roles = ["pm", "coder"].map(str::to_owned).to_vec();
     let thread: Thread = serde_json::from_value(serde_json::json!({
         "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
         "metadata": {"name": "shop-1-000000"},
@@ -50,19 +48,7 @@ fn authors_are_known_by_ids_and_metadata_never_by_text() {
         status: &status,
         role: "coder",
         thread: &thread,
-        channel: RepoChannel {
-            git: String::new(),
-            is_own: true,
-            deaf: false,
-            namespace: "team".to_owned(),
-            repo: "shop".to_owned(),
-            uid: "u".to_owned(),
-            id: "C01".to_owned(),
-            secret: "slack".to_owned(),
-            team: RepoTeam { roles, ..RepoTeam::default() },
-            bot_user: Some("UBOT".to_owned()),
-            bots: Vec::new(),
-        },
+        channel: RepoChannel { bot_user: Some("UBOT".to_owned()), ..RepoChannel::test() },
         account: &account,
         users: &[],
     };

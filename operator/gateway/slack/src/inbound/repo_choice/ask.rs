@@ -415,9 +415,9 @@ mod tests {
             repo: "api".to_owned(),
             uid: "u2".to_owned(),
             git: "github.com/acme/backend".to_owned(),
-            ..super::super::tests::channel()
+            ..RepoChannel::test()
         };
-        let sharing = [super::super::tests::channel(), api];
+        let sharing = [RepoChannel::test(), api];
         assert_eq!(
             which_question("U1", &sharing),
             "<@U1> Which repository is this about? Press a button, or write its name here: `shop` \

@@ -297,28 +297,15 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use codebutler_gateway_core::dispatch::RepoTeam;
-
-    pub(super) fn channel() -> RepoChannel {
-        RepoChannel {
-            namespace: "team".to_owned(),
-            repo: "shop".to_owned(),
-            uid: "u".to_owned(),
-            id: "C01".to_owned(),
-            git: "github.com/acme/shop".to_owned(),
-            secret: "slack".to_owned(),
-            team: RepoTeam::default(),
-            bot_user: Some("U0BOT".to_owned()),
-            bots: Vec::new(),
-            is_own: true,
-            deaf: false,
-        }
-    }
 
     #[test]
     fn the_first_words_that_name_one_repo_decide_and_else_who_may() {
-        let api = RepoChannel { repo: "api".to_owned(), git: "h/a/api".to_owned(), ..channel() };
-        let sharing = [channel(), api];
+        let api = RepoChannel {
+            repo: "api".to_owned(),
+            git: "h/a/api".to_owned(),
+            ..RepoChannel::test()
+        };
+        let sharing = [RepoChannel::test(), api];
         let all = |_: &RepoChannel| true;
         let only_api = |channel: &RepoChannel| channel.repo == "api";
         let decided = |words: &[&str], may: &dyn Fn(&RepoChannel) -> bool| {

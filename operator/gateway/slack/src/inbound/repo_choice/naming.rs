@@ -109,7 +109,7 @@ mod tests {
             uid: repo.to_owned(),
             git: fold_address(git),
             bot_user: Some(bot.to_owned()),
-            ..super::super::tests::channel()
+            ..RepoChannel::test()
         }
     }
 

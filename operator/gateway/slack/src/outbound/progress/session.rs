@@ -229,8 +229,17 @@ fn make_title(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A Thread with this status.
+    pub(in crate::outbound::progress) fn thread(status: &Value) -> Thread {
+        serde_json::from_value(json!({
+            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
+            "metadata": {"name": "shop-1-000000"}, "spec": {"repo": "shop"}, "status": status,
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn a_title_is_one_line_that_slack_takes() {
@@ -245,33 +254,26 @@ mod tests {
 
     #[test]
     fn a_conversation_waits_while_a_question_is_open_and_nobody_works() {
-        let thread = |status: Value| -> Thread {
-            serde_json::from_value(json!({
-                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-                "metadata": {"name": "shop-1-000000"}, "spec": {"repo": "shop"}, "status": status,
-            }))
-            .unwrap()
-        };
         let plan = json!({"ts": "5.000000", "hash": "h", "role": "pm"});
-        let asking = thread(json!({"plan": plan}));
+        let asking = thread(&json!({"plan": plan}));
         assert_eq!(ConversationSession::at_rest(&asking), ConversationSession::Suspended);
         assert!(is_behind(&asking));
-        assert!(!is_behind(&thread(json!({"plan": plan, "suspended": true}))));
-        assert!(is_behind(&thread(json!({"suspended": true}))), "nobody is asked any more");
+        assert!(!is_behind(&thread(&json!({"plan": plan, "suspended": true}))));
+        assert!(is_behind(&thread(&json!({"suspended": true}))), "nobody is asked any more");
         let closing = json!({"ts": "6.000000", "role": "lead"});
-        assert!(is_behind(&thread(json!({"closing": closing}))));
+        assert!(is_behind(&thread(&json!({"closing": closing}))));
         let mut decided = closing;
         (decided["choice"], decided["decidedBy"]) = (json!("merge"), json!("U1"));
-        let merging = thread(json!({"closing": decided}));
+        let merging = thread(&json!({"closing": decided}));
         assert_eq!(ConversationSession::at_rest(&merging), ConversationSession::Active);
         let money = json!({"ask": {"ts": "7.000000", "limit": "perThread"}});
-        assert!(is_behind(&thread(json!({"budget": money}))));
+        assert!(is_behind(&thread(&json!({"budget": money}))));
         let mut closed = asking;
         closed.spec.state = ThreadState::Closed;
         assert_eq!(ConversationSession::at_rest(&closed), ConversationSession::Closed);
         assert!(!is_behind(&closed));
         let run = json!({"run": "r", "since": "2026-01-01T00:00:00Z", "cost": "0"});
-        let working = thread(json!({"plan": plan, "roles": {"pm": {"shown": run}}}));
+        let working = thread(&json!({"plan": plan, "roles": {"pm": {"shown": run}}}));
         assert!(!is_behind(&working));
     }
 }

@@ -125,24 +125,18 @@ async fn show_waiting(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
+    use super::session::tests::thread;
     use super::*;
 
     #[test]
     fn what_an_earlier_process_recorded_is_told_once_more() {
-        let thread = |status: Value| -> Thread {
-            serde_json::from_value(json!({
-                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
-                "metadata": {"name": "shop-1-000000"}, "spec": {"repo": "shop"}, "status": status,
-            }))
-            .unwrap()
-        };
         let plan = json!({"ts": "5.000000", "hash": "h", "role": "pm"});
-        let recorded = thread(json!({"plan": plan, "suspended": true}));
+        let recorded = thread(&json!({"plan": plan, "suspended": true}));
         assert_eq!(find_due(&recorded, false), Some(WaitingDue::Unsure));
         assert_eq!(find_due(&recorded, true), None);
-        assert_eq!(find_due(&thread(json!({"plan": plan})), true), Some(WaitingDue::Behind));
-        assert_eq!(find_due(&thread(json!({})), false), None);
+        assert_eq!(find_due(&thread(&json!({"plan": plan})), true), Some(WaitingDue::Behind));
+        assert_eq!(find_due(&thread(&json!({})), false), None);
     }
 }
