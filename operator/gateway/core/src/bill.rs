@@ -33,6 +33,22 @@ pub struct ProviderBill {
 }
 
 impl ProviderBill {
+    /// The bill of a call that was served and has a price, with nothing in it beside this usage.
+    #[must_use]
+    pub const fn priced(usage: TokenUsage) -> Self {
+        Self {
+            usage,
+            priced: true,
+            reported: true,
+            completed: true,
+            images: 0,
+            seconds: None,
+            estimated: false,
+            searches: 0,
+            image_tokens: 0,
+        }
+    }
+
     /// Prices the bill with a known price where the provider named none.
     #[must_use]
     pub fn at(mut self, price: Option<&ModelPrice>) -> Self {

@@ -289,18 +289,7 @@ mod tests {
                 calls: 1,
                 ..TokenUsage::default()
             };
-            let expected = ProviderBill {
-                usage,
-                priced: true,
-                reported: true,
-                completed: true,
-                images: 0,
-                seconds: None,
-                estimated: false,
-                searches: 0,
-                image_tokens: 0,
-            };
-            assert_eq!(bill, expected, "{text}");
+            assert_eq!(bill, ProviderBill::priced(usage), "{text}");
         }
     }
 

@@ -42,17 +42,7 @@ impl BoughtCall {
     pub fn settle(self, gateway: &ModelServices, caller: &ProvenCaller) {
         step::point("after answer");
         let usage = TokenUsage { cost: self.price, calls: 1, ..TokenUsage::default() };
-        let bill = ProviderBill {
-            usage,
-            priced: true,
-            reported: true,
-            completed: true,
-            images: 0,
-            seconds: None,
-            estimated: false,
-            searches: 1,
-            image_tokens: 0,
-        };
+        let bill = ProviderBill { searches: 1, ..ProviderBill::priced(usage) };
         let terms = CallTerms::priced(self.price);
         let made = MadeCall::of_service(self.label, self.begun);
         let bill = charge_call(gateway, caller, self.call, bill, &terms, &made);
