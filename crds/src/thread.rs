@@ -358,7 +358,7 @@ pub struct ThreadStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A replica's claim to open a conversation, or to tell it that the Thread goes.
+/// A replica's claim to open a conversation, to answer who asks for help in it, or to tell it that the Thread goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaClaim {
