@@ -103,6 +103,34 @@ async fn decorated_and_midway_addresses_hand_over() {
     team.stop().await;
 }
 
+/// Both only pass the work on: after two rounds people are told, and no third one begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_roles_with_nothing_to_say_end_with_a_sentence_to_people() {
+    let pm = ["@codebutler.coder go ahead", "@codebutler.coder please continue"];
+    let coder = || ScriptStep::say("@codebutler.pm ok, your turn");
+    let pm = vec![ScriptStep::say(pm[0]), ScriptStep::say(pm[1]), ScriptStep::say(pm[0])];
+    let pm =
+        [pm, vec![ScriptStep::say("Which price do you want?").expecting("ten cents")]].concat();
+    let script = ModelScript::of("pm", pm).and("coder", vec![coder(), coder()]);
+    let team = Setup::new(script).start().await;
+    let root = team.says("ana", None, "hello");
+    let told = "→ Nobody goes on: PM and Coder have nothing new to say to each other.";
+    team.message(&root, told).await;
+    // Once its run has ended, it waits for people, and what they write is for it.
+    let waits = |thread: &codebutler_crds::Thread| {
+        let roles = thread.status.as_ref().map(|status| &status.roles);
+        let pm = roles.and_then(|roles| roles.get("pm"));
+        pm.is_some_and(|pm| pm.state == Some(RoleState::Waiting) && !pm.ended)
+    };
+    team.thread_when(&root, "the pm to wait for people", waits).await;
+    team.says("ana", Some(&root), "ten cents");
+    team.message(&root, "Which price do you want?").await;
+    team.settled(&root, "pm").await;
+    assert_eq!(count(&team, &root, "→ "), 1, "{:#?}", team.messages(&root));
+    assert_eq!(team.stack.models.served().len(), 6, "{:?}", team.stack.models.failures());
+    team.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_roles_the_second_one_waits_for_its_turn() {
     let asked = "@codebutler.coder what is the price?\n@codebutler.reviewer is that right?";

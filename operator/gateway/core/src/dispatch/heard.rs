@@ -4,6 +4,7 @@
 use codebutler_crds::SlackTs;
 
 use super::RepoTeam;
+use super::rounds::idle_id;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeardSpeaker {
@@ -74,6 +75,14 @@ impl HeardConversation {
         let mut woke = self.lines.iter().rev().filter(|line| line.to.iter().any(|to| to == role));
         let newest = woke.next().map(|line| &line.by);
         matches!(newest, Some(HeardSpeaker::Own { id }) if id.starts_with("rounds:"))
+    }
+
+    /// Returns true if people were told that the last words of `role` give nobody anything to act on.
+    pub fn is_told_idle(&self, role: &str) -> bool {
+        self.last_words(role).is_some_and(|words| {
+            let id = idle_id(&words.ts);
+            self.lines.iter().any(|line| is_about(line, &id))
+        })
     }
 
     /// Returns true if the reviewer has said anything yet.

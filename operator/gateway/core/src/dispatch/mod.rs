@@ -157,6 +157,10 @@ pub fn decide_dispatch(facts: &DispatchFacts<'_>) -> DispatchStep {
     if asks_people(status) || facts.needs_people(role) {
         return DispatchStep::Rest;
     }
+    // Told while the run was still at its end: whoever it answers would begin one more round.
+    if facts.heard.is_told_idle(role) {
+        return DispatchStep::Rest;
+    }
     if team.is_lead(role) && facts.heard.is_to_decide(role) {
         return facts.tell(None, HandOverReason::Rounds);
     }

@@ -37,10 +37,15 @@ pub fn is_idle(status: &ThreadStatus, from: &str, to: &str) -> bool {
         && known.is_some_and(|known| known.idle >= IDLE_ROUNDS * ROUND)
 }
 
+/// Returns the id of the notice about the idle message at `ts`.
+pub fn idle_id(ts: &SlackTs) -> String {
+    format!("idle:{ts}")
+}
+
 /// Builds the notice that tells people of an idle exchange, about the message at `ts`.
 pub fn idle_notice(from: &str, to: &str, ts: &SlackTs) -> HandOver {
     HandOver {
-        id: format!("idle:{ts}"),
+        id: idle_id(ts),
         role: None,
         from: Some(from.to_owned()),
         with: Some(to.to_owned()),

@@ -298,6 +298,25 @@ fn two_roles_that_are_passed_on_without_end_reach_the_lead() {
 }
 
 #[test]
+fn nobody_goes_on_once_people_were_told_that_two_roles_say_nothing() {
+    let silent = [("maker", "front", "ok"), ("front", "", "go ahead")];
+    let told = |id: &'static str| [silent[0], silent[1], (id, "", "→")];
+    let (about, elsewhere) = (told("!idle:11.000000"), told("!idle:9.000000"));
+    let free = json!({});
+    let (planned, open) =
+        (json!({"plan": approved()}), json!({"plan": approved(), "pullRequest": pull()}));
+    let table: &[Case<'_>] = &[
+        ("front", &free, &silent, "maker Answered"),
+        ("front", &free, &about, "-"),
+        ("front", &planned, &about, "-"),
+        ("front", &open, &about, "-"),
+        // About other words than its last ones.
+        ("front", &free, &elsewhere, "maker Answered"),
+    ];
+    check(table);
+}
+
+#[test]
 fn people_hear_of_a_lead_that_was_to_decide_and_did_not() {
     let state = json!({"plan": approved(), "pullRequest": pull()});
     let lines = [

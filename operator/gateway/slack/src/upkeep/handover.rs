@@ -107,8 +107,13 @@ fn take_stock(status: &mut ThreadStatus, team: &RepoTeam, heard: Option<&HeardCo
         if let DispatchStep::Pass(decided) = step {
             threads::add_handover(status, decided);
         }
+        let is_told = heard.is_some_and(|heard| heard.is_told_idle(&role));
         if let Some(own) = status.roles.get_mut(&role) {
             own.ended = false;
+            if is_told && !goes_on && own.state == Some(RoleState::Idle) {
+                // People were asked while it was still running.
+                own.state = Some(RoleState::Waiting);
+            }
         }
     }
 }
@@ -402,6 +407,37 @@ mod tests {
         let after = rests.clone();
         take_stock(&mut rests, &team, Some(&HeardConversation::default()));
         assert_eq!(rests, after);
+    }
+
+    #[test]
+    fn who_said_nothing_new_waits_for_people_who_were_told_before_its_run_ended() {
+        let team = RepoTeam {
+            roles: ["pm", "coder"].map(str::to_owned).to_vec(),
+            implements: Some("coder".into()),
+            ..RepoTeam::default()
+        };
+        let by = |role: &str| HeardSpeaker::Role { role: role.into(), run: "1".into() };
+        let line = |n, by, to: &[&str]| HeardLine {
+            ts: ts(n),
+            by,
+            to: to.iter().map(|role| (*role).to_owned()).collect(),
+            text: "ok".into(),
+        };
+        let notice = rounds::idle_notice("pm", "coder", &ts(4));
+        let heard = HeardConversation::new(vec![
+            line(3, by("coder"), &["pm"]),
+            line(4, by("pm"), &[]),
+            line(5, HeardSpeaker::Own { id: notice.id.clone() }, &[]),
+        ]);
+        let status = json!({"roles": {"pm": {"state": "Running"}, "coder": {"state": "Idle"}}});
+        let mut status: ThreadStatus = serde_json::from_value(status).unwrap();
+        status.handovers = vec![notice.clone()];
+        mark_told(&mut status, &notice, &ts(5), &now());
+        let own = status.roles.get_mut("pm").unwrap();
+        (own.state, own.ended) = (Some(RoleState::Idle), true);
+        take_stock(&mut status, &team, Some(&heard));
+        assert!(status.handovers.is_empty(), "{:?}", status.handovers);
+        assert_eq!(status.roles["pm"].state, Some(RoleState::Waiting));
     }
 
     #[test]
