@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use codebutler_crds::Repo;
 use codebutler_crds::policy::EgressSpec;
+use codebutler_crds::{AgentRole, Repo};
 use codebutler_gateway_core::dial::{DialOptions, OutsideDialer};
 use codebutler_gateway_core::egress::{EgressRefusal, ThreadEgress, target::EgressTarget};
 use codebutler_gateway_core::thread_key::ThreadKey;
@@ -17,9 +17,9 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::World;
 use super::pull_request::with_a_commit;
 use super::remote::with_a_pull;
+use super::{World, eventually};
 
 /// Each attempt, the file below `tests/product/tests/it/` and the test in it.
 const LIST: [(&str, &str, &str); 44] = [
@@ -232,20 +232,64 @@ async fn a_secret_leaves_in_no_encoding() {
     }
 }
 
-/// A plan is the pm's to ask for, and its test, which counts as the work's success.
+/// A plan is the pm's to ask for, with all that belongs to it, and a merge the lead's: whoever else does is told whose.
 #[tokio::test]
 async fn a_role_asks_for_no_decision_that_is_not_its_own() {
     let (world, _) = with_a_pull(&["SendMessage", "GHCreatePR", "GHComment"]).await;
-    for (key, wanted) in
-        [("plan", json!({"decision": "plan"})), ("test", json!({"test": "cargo test"}))]
+    let plan = "only @codebutler.pm may propose a plan";
+    let merge = "only @codebutler.lead may ask whether to merge";
+    let choice = "only @codebutler.pm or @codebutler.lead may ask people to choose";
+    let forged = |n: usize, wanted: &Value| {
+        let mut said = json!({"key": format!("k{n}"), "text": "Forged"});
+        json_patch::merge(&mut said, wanted);
+        said
+    };
+    for (n, (role, wanted, whose)) in [
+        ("coder", json!({"decision": "plan"}), plan),
+        ("coder", json!({"test": "cargo test"}), plan),
+        ("coder", json!({"files": ["a.rs"]}), plan),
+        ("coder", json!({"complexity": "simple"}), plan),
+        ("coder", json!({"choices": ["a", "b"]}), choice),
+        ("coder", json!({"decision": "merge"}), merge),
+        ("pm", json!({"decision": "merge"}), merge),
+        ("lead", json!({"decision": "plan", "test": "cargo test"}), plan),
+    ]
+    .iter()
+    .enumerate()
     {
-        let mut said = json!({"key": key, "text": format!("Forged {key}")});
-        said.as_object_mut().unwrap().extend(wanted.as_object().unwrap().clone());
-        let (status, refused) = world.post("coder", "/v1/messages", &said).await;
-        assert_eq!(status, 403, "{key}: {refused}");
+        let (status, refused) = world.post(role, "/v1/messages", &forged(n, wanted)).await;
+        assert_eq!(status, 403, "{role} {wanted}: {refused}");
+        assert!(refused.to_string().contains(whose), "{role} {wanted}: {refused}");
         let messages = world.slack.messages(&world.channel, Some(&world.root));
-        assert!(messages.iter().all(|message| !message.text.contains("Forged")), "{key}");
+        assert!(messages.iter().all(|message| !message.text.contains("Forged")), "{wanted}");
     }
+    let asks = async |role: &str, decision: &str| {
+        let said = json!({"key": decision, "text": "It is time.", "decision": decision});
+        let (status, posted) = world.post(role, "/v1/messages", &said).await;
+        assert_eq!(status, 200, "{role} {decision}: {posted}");
+        json!(world.thread().await.status)
+    };
+    // Without a lead the first role stands in for it.
+    let alone = json!({"spec": {"roles": ["pm", "coder"]}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &alone).await;
+    may(&world, "pm", &["plan", "merge", "choice"]).await;
+    assert_eq!(asks("pm", "merge").await["closing"]["role"], "pm");
+    // A team says itself who may.
+    let own = json!({"spec": {"decisions": ["plan"]}});
+    world.cluster.patch::<AgentRole>(world.cluster.system(), "coder", &own).await;
+    may(&world, "coder", &["plan"]).await;
+    assert_eq!(asks("coder", "plan").await["plan"]["role"], "coder");
+    let (status, refused) =
+        world.post("coder", "/v1/messages", &forged(9, &json!({"decision": "merge"}))).await;
+    assert_eq!(status, 403, "{refused}");
+}
+
+/// Waits until a role may ask for exactly these decisions.
+async fn may(world: &World, role: &str, decisions: &[&str]) {
+    eventually(&format!("{role} may ask for {decisions:?}"), || async {
+        world.get(role, "/v1/session").await.1["decisions"] == json!(decisions)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -389,7 +433,7 @@ async fn what_a_repo_wants_masked_is_in_no_notice_condition_or_event() {
     let rule = json!({"name": "customer", "pattern": "cust_[a-z0-9]{8,}"});
     let spec = json!({"policy": {"redaction": [rule]}, "git": {"branch": "cust_abcdefgh1"}});
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &json!({"spec": spec})).await;
-    super::eventually("the condition is told", || async {
+    eventually("the condition is told", || async {
         world.get("coder", "/v1/session").await;
         world.condition("GitReachable").await.contains("[redacted:customer]")
     })
@@ -403,10 +447,8 @@ async fn what_a_repo_wants_masked_is_in_no_notice_condition_or_event() {
             .unwrap();
         events.into_iter().filter_map(|event| event.note).collect::<String>()
     };
-    super::eventually("an event is told", || async {
-        events().await.contains("[redacted:customer]")
-    })
-    .await;
+    eventually("an event is told", || async { events().await.contains("[redacted:customer]") })
+        .await;
     let posts = world.slack.messages(&world.channel, Some(&world.root));
     let posts: String = posts.into_iter().map(|message| message.shown).collect();
     let condition = world.condition("GitReachable").await;
