@@ -6,6 +6,7 @@ use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
 use super::keepsake::{KeepOutcome, note_after_crash};
+use super::unread::WROTE_MEANWHILE;
 use super::view::RunEnding;
 use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, progress, setup};
@@ -66,6 +67,11 @@ impl Agent {
             let reads = open.iter().take_while(harmless).count();
             self.does(&progress::of_call(&first.call.name, &first.call.arguments));
             let ended = match reads {
+                // One with an intent may have been posted before a crash.
+                0 if first.intent.is_none() && self.plans_unread(&first.call).await? => {
+                    self.result(first, WROTE_MEANWHILE.to_owned(), ResultKind::Plain)?;
+                    None
+                }
                 0 => self.effect(tools, first, deadline).await?,
                 reads => self.read(tools, &open[..reads], deadline).await?,
             };

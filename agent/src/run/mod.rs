@@ -33,6 +33,7 @@ pub mod stuck;
 mod switch;
 mod turns;
 mod unclaimed;
+mod unread;
 mod view;
 mod wall;
 mod watch;

@@ -92,6 +92,31 @@ async fn a_plan_that_meets_another_thread_is_told_so() {
     assert!(decided[2]["evidence"].as_str().unwrap().contains("src/price.rs"));
 }
 
+/// What people approve is to have each of their wishes in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_is_not_posted_before_what_people_wrote_meanwhile_was_read() {
+    let wait = "until [ -e $TMPDIR/go ]; do sleep 0.05; done";
+    let plan = |text: &str| ("SendMessage", json!({"message": text, "decision": "plan"}));
+    let whole = "1. Mend the sum. 2. Rename it, as you added.";
+    let mut world = World::new(in_order(vec![
+        calls(&[("Bash", json!({"command": wait})), plan("1. Mend the sum.")]),
+        calls(&[plan(whole)]),
+    ]))
+    .await;
+    world.gateway.lock().say("mend the sum", true);
+    let pod = world.pod(None);
+    let gateway = world.gateway.clone();
+    until("it works", || gateway.lock().requests.len() == 1).await;
+    gateway.lock().say("also rename it", true);
+    fs::write(world.path("tmp/go"), "").unwrap();
+    assert!(pod.ended().await.success());
+    let inner = gateway.lock();
+    assert_eq!(inner.post_texts(), [whole]);
+    let told = results(&inner.asked[1]);
+    assert!(told[1].starts_with("Error: not posted, since people wrote"), "{told:?}");
+    assert!(json!(inner.asked[1]).to_string().contains("also rename it"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_with_others_is_told_in_the_thread_with_its_files() {
     let write = |path: &str| ("Write", json!({"path": path, "content": "mine\n"}));
