@@ -261,10 +261,11 @@ pub trait RoleTool: Send + Sync {
     fn is_paid(&self) -> bool {
         false
     }
-    /// Its arguments in the order in which their struct declares them.
+    /// The fields of each object among its arguments, as the structs declare them, with the pointer to the
+    /// object in [`RoleTool::schema`].
     #[cfg(test)]
-    fn declared(&self) -> &'static [&'static str] {
-        &[]
+    fn declared(&self) -> Vec<(String, &'static [&'static str])> {
+        Vec::new()
     }
     /// How much harm this call can do here.
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict;
@@ -346,8 +347,8 @@ impl<H: Handler> RoleTool for H {
     }
 
     #[cfg(test)]
-    fn declared(&self) -> &'static [&'static str] {
-        tests::declared_fields::<H::Args>()
+    fn declared(&self) -> Vec<(String, &'static [&'static str])> {
+        tests::declared_fields::<H::Args>(&RoleTool::schema(self))
     }
 
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict {
