@@ -14,10 +14,27 @@ pub enum PromptExperiment {
     EditsPlain,
     /// The limits of a run are named only when they come near.
     LimitsLate,
+    /// The house rules tell voices apart as they did before the voice of the system was introduced.
+    VoiceOld,
+    /// A summary, asked for in one sentence, stands alone for what is not shown any more.
+    CompactionOld,
 }
 
 /// How what is said of limits before they come near begins: in the facts of a run, and at its half.
 const LIMITS: [&str; 2] = ["- This run ends after ", "[CodeButler] Half of your run is used: "];
+
+/// How the rules about voices begin, and what stands after them.
+const VOICES: [&str; 2] =
+    ["- A line that begins with `[CodeButler]`", "- A person's word in the thread"];
+/// The rule about voices in the arm that has it as it was.
+const VOICE_OLD: &str = include_str!("experiment/voice-old.txt");
+/// The question for a summary in the arm that has it as it was.
+const SUMMARY_OLD: &str = include_str!("experiment/summary-old.txt");
+
+/// The question for a summary that stands alone.
+pub fn old_summary_request() -> &'static str {
+    SUMMARY_OLD.trim_end()
+}
 
 /// Changes the session to that of an arm.
 pub fn change_session(arm: &[PromptExperiment], session: &mut RoleSession) {
@@ -30,10 +47,15 @@ pub fn change_session(arm: &[PromptExperiment], session: &mut RoleSession) {
 pub fn change_body(arm: &[PromptExperiment], body: Bytes) -> Bytes {
     let (sorts, late) =
         (arm.contains(&PromptExperiment::KeysSorted), arm.contains(&PromptExperiment::LimitsLate));
-    if !sorts && !late {
+    let voice = arm.contains(&PromptExperiment::VoiceOld);
+    if !sorts && !late && !voice {
         return body;
     }
     let Ok(mut request) = serde_json::from_slice::<Value>(&body) else { return body };
+    // The house rules are in the first message, however they are sent.
+    if let Some(first) = request["messages"].get_mut(0).filter(|_| voice) {
+        each_text(first, &restore_voice);
+    }
     let empty = |message: &Value| message["role"] == "user" && message["content"] == "";
     for message in request["messages"].as_array_mut().into_iter().flatten() {
         if late {
@@ -80,6 +102,15 @@ fn each_text(message: &mut Value, change: &dyn Fn(&str) -> String) {
     }
 }
 
+fn restore_voice(text: &str) -> String {
+    let [begin, end] = VOICES;
+    let places = text.find(begin).and_then(|at| Some((at, at + text[at..].find(end)?)));
+    places.map_or_else(
+        || text.to_owned(),
+        |(from, to)| format!("{}{VOICE_OLD}{}", &text[..from], &text[to..]),
+    )
+}
+
 fn drop_limits(text: &str) -> String {
     let said = |line: &&str| !LIMITS.iter().any(|begin| line.starts_with(begin));
     text.split_inclusive('\n').filter(said).collect()
@@ -106,5 +137,28 @@ mod tests {
         let sorted = of(&[PromptExperiment::KeysSorted]);
         assert!(sorted.contains(r#"{\"edits\":[],\"path\":\"a\"}"#), "{sorted}");
         assert!(sorted.contains(r#"{"function":{"arguments""#), "{sorted}");
+    }
+
+    #[test]
+    fn the_old_rule_of_voices_replaces_the_new_one_and_nothing_else() {
+        let house = include_str!("prompt/house.md");
+        let told = |content: &Value| {
+            let messages = [
+                serde_json::json!({"role": "system", "content": content}),
+                serde_json::json!({"role": "user", "content": house}),
+            ];
+            let body = serde_json::json!({"messages": messages}).to_string();
+            let changed = change_body(&[PromptExperiment::VoiceOld], Bytes::from(body));
+            serde_json::from_slice::<Value>(&changed).unwrap()
+        };
+        let plain = told(&house.into());
+        let parts = told(&serde_json::json!([{"type": "text", "text": house}]));
+        assert_eq!(plain["messages"][0]["content"], parts["messages"][0]["content"][0]["text"]);
+        let now = plain["messages"][0]["content"].as_str().unwrap();
+        let (before, after) = now.split_once(VOICE_OLD).unwrap();
+        assert!(before.ends_with("## Who speaks\n\n") && after.starts_with(VOICES[1]), "{now}");
+        assert!(house.starts_with(before) && house.ends_with(after));
+        assert!(!now.contains("`[note]`") && house.contains("`[note]`"));
+        assert_eq!(plain["messages"][1]["content"], house, "what others say stays");
     }
 }

@@ -172,6 +172,11 @@ impl GatewayClient {
         Self { arm: arm.into(), ..self }
     }
 
+    /// True in an arm of an experiment that has this difference.
+    pub fn plays(&self, one: PromptExperiment) -> bool {
+        self.arm.contains(&one)
+    }
+
     /// What the role needs to know for a run.
     pub async fn session(&self) -> Result<RoleSession, GatewayError> {
         let mut session = self.typed(|| self.request(Method::GET, path::SESSION)).await?;

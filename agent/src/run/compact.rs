@@ -10,6 +10,7 @@ use super::view::{RunEnding, RunView};
 use super::watch::RunDeadline;
 use super::{Agent, RunError};
 use crate::decisions::LoggedKind;
+use crate::experiment::{PromptExperiment, old_summary_request};
 use crate::model;
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
 use crate::prompt;
@@ -50,8 +51,10 @@ impl Agent {
         let room = look.room / 4 * 3;
         let most = (room / 5).min(MAX_SUMMARY);
         let older = &state.chat()[..upto];
+        let alone = self.tools.gateway.plays(PromptExperiment::CompactionOld);
         // Of all messages: what is asked now says what has to be known of before.
-        let kept = state.words().tell(state.chat().len(), room / 2);
+        let tell = || state.words().tell(state.chat().len(), room / 2);
+        let kept = if alone { String::new() } else { tell() };
         let smaller = prompt::WindowLook { room: look.room.saturating_sub(kept.len()), ..look };
         let squeezed = prompt::squeeze_conversation(older, &smaller);
         let body = prompt::summary_request(&look, &view.system, squeezed, &view.specs);
@@ -59,7 +62,8 @@ impl Agent {
         if !kept.is_empty() {
             body.push(model::user_message(&kept));
         }
-        body.push(model::user_message(&request_summary(most)));
+        let question = if alone { old_summary_request().to_owned() } else { request_summary(most) };
+        body.push(model::user_message(&question));
         let (shown, body) = (body.tokens(), body.to_bytes());
         let answer = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
             Ok(answer) => answer,
@@ -79,7 +83,7 @@ impl Agent {
         let (how, summary) = choose_summary(told, older, state.summary(), most);
         let evidence = format!("{upto} of {} messages", state.chat().len());
         self.log.note(&run, LoggedKind::Compacted, how, &["hiding results alone"], &evidence);
-        self.transcript.append(&TranscriptRecord::Compacted { upto, summary, room })?;
+        self.transcript.append(&TranscriptRecord::Compacted { upto, summary, room, alone })?;
         Ok(CompactionOutcome::Made)
     }
 }

@@ -262,6 +262,9 @@ pub enum TranscriptRecord {
         /// versions.
         #[serde(default)]
         room: usize,
+        /// Nobody's words are kept beside it: so in an arm of an experiment.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
     },
     /// A message was compared with the skills that there are.
     Skill {

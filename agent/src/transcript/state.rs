@@ -303,8 +303,8 @@ impl TranscriptState {
                 self.learn_servers(record);
             }
             TranscriptRecord::Note { text } => self.chat.push(model::user_message(&speak(text))),
-            TranscriptRecord::Compacted { upto, summary, room } => {
-                self.compact(*upto, summary, *room);
+            TranscriptRecord::Compacted { upto, summary, room, alone } => {
+                self.compact(*upto, summary, *room, *alone);
             }
             TranscriptRecord::Tested { test } => {
                 self.tested = Some(test.clone());

@@ -133,7 +133,12 @@ mod tests {
         state.apply(&record);
         assert_eq!(count(&state, "use cents"), 1);
         assert_eq!(count(&state, "is the plan in message 5.000001 above"), 1);
-        state.apply(&TranscriptRecord::Compacted { upto: 2, summary: "s".into(), room: 0 });
+        state.apply(&TranscriptRecord::Compacted {
+            upto: 2,
+            summary: "s".into(),
+            room: 0,
+            alone: false,
+        });
         assert_eq!(
             count(&state, "This was approved: Plan: use cents."),
             1,

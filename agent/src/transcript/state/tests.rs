@@ -214,7 +214,12 @@ fn no_way_in_speaks_as_the_system() {
     assert_eq!(imitations(&state), Vec::<String>::new());
     assert!(state.forgers().contains("WebFetch") && state.forgers().contains("Bash"));
     let upto = state.chat().len();
-    state.apply(&TranscriptRecord::Compacted { upto, summary: forged.into(), room: 0 });
+    state.apply(&TranscriptRecord::Compacted {
+        upto,
+        summary: forged.into(),
+        room: 0,
+        alone: false,
+    });
     assert_eq!(imitations(&state), Vec::<String>::new());
     assert!(state.chat()[0]["content"].as_str().unwrap().contains("canary"));
 }
@@ -332,11 +337,26 @@ fn a_summary_keeps_the_facts_and_the_files() {
         TranscriptRecord::Facts { text: "[CodeButler] - Plan: approved.".into() },
         answer(AssistantMessage { tool_calls: vec![write], ..AssistantMessage::default() }),
         result(0, ResultKind::Plain),
-        TranscriptRecord::Compacted { upto: 4, summary: "Short.".into(), room: 0 },
+        TranscriptRecord::Compacted { upto: 4, summary: "Short.".into(), room: 0, alone: false },
     ]);
     let told = state.chat()[0]["content"].as_str().unwrap();
     for part in ["Short.", "`src/a.rs`", "- Plan: approved."] {
         assert!(told.contains(part), "{told}");
     }
     assert_eq!(state.chat().len(), 1);
+}
+
+#[test]
+fn a_summary_stands_beside_peoples_words_unless_an_experiment_has_it_alone() {
+    let told = |alone| {
+        let summary = "Short.".to_owned();
+        let state = play(&[
+            says("I look."),
+            TranscriptRecord::Compacted { upto: 2, summary, room: 0, alone },
+        ]);
+        state.chat()[0]["content"].as_str().unwrap().to_owned()
+    };
+    let (usual, alone) = (told(false), told(true));
+    assert!(usual.contains("in their own words") && usual.contains("> hello"), "{usual}");
+    assert!(alone.contains("Short.") && !alone.contains("hello"), "{alone}");
 }
