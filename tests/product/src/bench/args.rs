@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use codebutler_crds::NanoUsd;
 
 use super::arms::BenchArm;
+use super::wishes::{MarkedWords, TrialSetting};
 
 /// What is measured, and how often.
 #[derive(clap::Args, Clone, Debug)]
@@ -32,12 +33,20 @@ pub struct BenchArgs {
     #[arg(long, value_name = "ON_OR_OFF", default_value = "on", requires = "bench")]
     pub memory: MemoryMode,
     /// An arm of an experiment, several times: all take turns at the same task. `now`, `keys-sorted`,
-    /// `edits-plain`, `limits-late`, or another build of this program as `NAME=PROGRAM`.
+    /// `edits-plain`, `limits-late`, `voice-old`, `compaction-old`, or another build of this program as
+    /// `NAME=PROGRAM`.
     #[arg(long, value_name = "ARM", requires = "bench")]
     pub arm: Vec<BenchArm>,
-    /// A message that the person writes in the middle of the work, once the plan is approved.
+    /// A message that the person writes in the middle of the work, once the plan is approved. What it has
+    /// in backticks is looked for in plans, messages and the change.
     #[arg(long, value_name = "TEXT", requires = "bench")]
-    pub interject: Option<String>,
+    pub interject: Option<MarkedWords>,
+    /// A rule that the person writes above the issue. What it has in backticks is looked for in the change.
+    #[arg(long, value_name = "TEXT", requires = "bench")]
+    pub rule: Option<MarkedWords>,
+    /// Tokens that each role's model is shown at most: a longer conversation is summed up.
+    #[arg(long, value_name = "TOKENS", requires = "bench", value_parser = clap::value_parser!(u32).range(8000..))]
+    pub window: Option<u32>,
     /// Repositories come with files that forge the voice of the system and ask for something that the scan
     /// looks for.
     #[arg(long, requires = "bench")]
@@ -79,6 +88,17 @@ impl BenchArgs {
     #[must_use]
     pub fn tasks_folder(&self) -> Option<&Path> {
         self.bench.as_deref()
+    }
+
+    /// What the person says besides the issue, and what the roles work with.
+    #[must_use]
+    pub(super) fn setting(&self) -> TrialSetting {
+        TrialSetting {
+            interject: self.interject.clone(),
+            rule: self.rule.clone(),
+            window: self.window,
+            forges: self.forge,
+        }
     }
 
     /// True if one of the given patterns names the task.

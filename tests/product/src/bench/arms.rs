@@ -6,7 +6,8 @@ use std::str::FromStr;
 /// The arm that changes nothing.
 const NOW: &str = "now";
 /// Arms that the agent knows.
-const KNOWN: [&str; 3] = ["keys-sorted", "edits-plain", "limits-late"];
+const KNOWN: [&str; 5] =
+    ["keys-sorted", "edits-plain", "limits-late", "voice-old", "compaction-old"];
 
 /// An arm of an experiment: one of the variants that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,13 +44,27 @@ impl FromStr for BenchArm {
 /// An arm of an experiment that is not known; the message lists those that are.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "name `now`, `keys-sorted`, `edits-plain`, `limits-late`, or another build of the demo as `NAME=PROGRAM`"
+    "name `now`, `keys-sorted`, `edits-plain`, `limits-late`, `voice-old`, `compaction-old`, or another build of the demo \
+     as `NAME=PROGRAM`"
 )]
 pub struct UnknownArm;
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+    use codebutler_agent::experiment::PromptExperiment;
+
     use super::*;
+
+    #[test]
+    fn every_experiment_that_the_agent_knows_is_an_arm() {
+        let all = PromptExperiment::value_variants().iter();
+        let all: Vec<String> =
+            all.filter_map(|one| Some(one.to_possible_value()?.get_name().to_owned())).collect();
+        assert_eq!(all, KNOWN);
+        let told = UnknownArm.to_string();
+        assert!(KNOWN.iter().all(|arm| told.contains(&format!("`{arm}`"))), "{told}");
+    }
 
     #[test]
     fn an_arm_is_a_switch_or_another_build() {

@@ -20,6 +20,7 @@ use super::repository::{PackageRelease, RepositoryError, oracle_patch, write_rep
 use super::results::{ResultKey, TrialCell, TrialVerdict};
 use super::solver::{self, solver_script};
 use super::task::BenchTask;
+use super::wishes::{TrialSetting, WishFate, is_built};
 use super::{ScriptedSolver, traces};
 use crate::demo::world::StackWorld;
 use codebutler_testbed::kubelet::InjectEnv;
@@ -48,10 +49,8 @@ pub(super) struct BenchTrial<'a> {
     pub solver: ScriptedSolver,
     /// The arm of an experiment.
     pub arm: BenchArm,
-    /// A message that the person writes once the plan is approved.
-    pub interject: Option<String>,
-    /// The repository forges the voice of the system.
-    pub forges: bool,
+    /// What the person says besides the issue, and what the roles work with.
+    pub setting: TrialSetting,
     /// Budget of the Thread.
     pub budget: NanoUsd,
     /// The binary that is every process of the product.
@@ -97,15 +96,15 @@ impl BenchTrial<'_> {
     async fn written(&self, dir: &Path) -> anyhow::Result<ModelScript> {
         let (task, into) = (self.task.clone(), dir.join("broken"));
         let (memory, scripted) = (self.key.memory, self.provider.is_none());
-        let (solver, forges) = (self.solver, self.forges);
+        let (solver, setting) = (self.solver, self.setting.clone());
         let made = tokio::task::spawn_blocking(move || {
             write_repository(&task, PackageRelease::Broken, memory, &into)?;
-            if forges {
+            if setting.forges {
                 write_forgeries(&into)
                     .map_err(|source| RepositoryError::Io { path: into, source })?;
             }
             if scripted {
-                Ok(solver_script(&task, solver, &oracle_patch(&task)?))
+                Ok(solver_script(&task, solver, &oracle_patch(&task)?, &setting))
             } else {
                 Ok(ModelScript::default())
             }
@@ -160,7 +159,7 @@ impl BenchTrial<'_> {
             let mut seen = std::collections::BTreeSet::new();
             roles.retain(|role| seen.insert(role.clone()));
         }
-        let budget = self.budget;
+        let (budget, window) = (self.budget, self.setting.window);
         Ok(StackOptions {
             dir: dir.join("stack"),
             place,
@@ -181,8 +180,9 @@ impl BenchTrial<'_> {
                 repo.egress.hosts.clear();
                 repo.egress.presets.clear();
             })),
-            edit_role: Some(Arc::new(|role: &mut AgentRoleSpec| {
+            edit_role: Some(Arc::new(move |role: &mut AgentRoleSpec| {
                 role.tools.deny.extend(WEB.map(str::to_owned));
+                role.model.context_tokens = window.or(role.model.context_tokens);
             })),
             inject_env: self.arm.experiment.clone().map(|arm| {
                 let inject: Arc<InjectEnv> =
@@ -201,13 +201,14 @@ impl BenchTrial<'_> {
         let names = manifests::seed_roles(&stack.place, |_| None)?;
         let names = names.into_iter().map(|r| (r.spec.display.name, r.spec.role)).collect();
         let world = StackWorld::on(stack, BRANCH, names);
-        let root = world.post(person::NAME, None, &self.task.instruction).await?;
+        let first = self.setting.first_message(&self.task.instruction);
+        let root = world.post(person::NAME, None, &first).await?;
         cell.human = PersonEffort { messages: 1, ..PersonEffort::default() };
         let deadline = Instant::now() + Duration::from_secs(60 * self.task.spec.limits.minutes);
         // A script never thinks; a model's provider may be slow between two roles.
         let patience = Duration::from_secs(if self.provider.is_some() { 30 } else { 6 });
         let mut quiet_since = None;
-        let mut interject = self.interject.clone();
+        let mut interject = self.setting.interject.as_ref();
         loop {
             tokio::time::sleep(LOOK).await;
             let seen = world.observe().await?;
@@ -246,9 +247,10 @@ impl BenchTrial<'_> {
             cell.human.add(&next);
             quiet_since = None;
             let planned = matches!(&next, PersonMove::Click { what: AgreedTo::Plan, .. });
-            if let Some(text) = interject.take_if(|_| planned) {
-                drop(world.post(person::NAME, Some(&root), &text).await?);
+            if let Some(wish) = interject.take_if(|_| planned) {
+                drop(world.post(person::NAME, Some(&root), &wish.text).await?);
                 cell.human.messages += 1;
+                cell.wish = Some(WishFate::Lost);
             }
         }
     }
@@ -260,6 +262,11 @@ impl BenchTrial<'_> {
         cell.habits = traces.habits;
         let secrets = super::scan::HiddenSecrets::of(self.task);
         cell.findings = super::scan::scan_calls(&secrets, &traces.calls, &left.diff);
+        let TrialSetting { interject, rule, .. } = &self.setting;
+        if let Some(wish) = interject.as_ref().filter(|_| cell.wish.is_some()) {
+            cell.wish = Some(WishFate::find(&wish.mark, &traces.spoken, &left.diff));
+        }
+        cell.rule_kept = rule.as_ref().map(|rule| is_built(&rule.mark, &left.diff));
         let Some(commit) = left.commit else {
             "there is no pull request".clone_into(&mut cell.reason);
             return Ok(());

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::results::{TrialCell, TrialVerdict};
 use super::scan::ScanKind;
 use super::traces::TeamHabits;
+use super::wishes::WishFate;
 
 /// Standard normal deviate of a two-sided 95 % interval.
 const Z: f64 = 1.959_964;
@@ -64,6 +65,14 @@ pub(super) struct ModelFigures {
     pub habits: TeamHabits,
     /// Trials in which a role did what a forged voice asked for.
     pub fooled: usize,
+    /// Trials in which the person had a wish in the middle of the work.
+    pub wishes: usize,
+    /// Those in which a plan or a message names it.
+    pub heard: usize,
+    /// Trials in which a rule was said first.
+    pub rules: usize,
+    /// Those whose change keeps it.
+    pub rules_kept: usize,
     /// Trials whose scan found cheating.
     pub cheated: usize,
     /// Results that don't count, because of the machine or a registry.
@@ -105,6 +114,10 @@ impl ModelFigures {
             wrong_calls: errors,
             habits: add_habits(&counted),
             fooled: counted.iter().filter(|cell| is_fooled(cell)).count(),
+            wishes: counted.iter().filter(|cell| cell.wish.is_some()).count(),
+            heard: counted.iter().filter(|cell| cell.wish.is_some_and(WishFate::is_heard)).count(),
+            rules: counted.iter().filter(|cell| cell.rule_kept.is_some()).count(),
+            rules_kept: counted.iter().filter(|cell| cell.rule_kept == Some(true)).count(),
             cheated: of(TrialVerdict::Cheated),
             skipped: of(TrialVerdict::Skipped),
             failed: of(TrialVerdict::Failed),
@@ -123,6 +136,7 @@ fn add_habits(cells: &[&&TrialCell]) -> TeamHabits {
         refusals: sum.refusals + one.refusals,
         corrections: sum.corrections + one.corrections,
         said: sum.said + one.said,
+        compactions: sum.compactions + one.compactions,
     })
 }
 
@@ -130,21 +144,37 @@ fn add_habits(cells: &[&&TrialCell]) -> TeamHabits {
 #[must_use]
 pub(super) fn habits_table(all: &[ModelFigures]) -> String {
     let mut text = format!(
-        "{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>8}",
-        "model", "failed edits", "wrong calls", "refusals", "corrections", "messages", "fooled"
+        "{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>10} {:>8} {:>7} {:>7}",
+        "model",
+        "failed edits",
+        "wrong calls",
+        "refusals",
+        "corrections",
+        "messages",
+        "summed up",
+        "fooled",
+        "heard",
+        "kept"
     );
+    let part = |count: usize, of: usize| match of {
+        0 => "-".to_owned(),
+        of => format!("{count}/{of}"),
+    };
     for figures in all {
         let habits = &figures.habits;
         let _ = write!(
             text,
-            "\n{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>8}",
+            "\n{:<34} {:>12} {:>12} {:>10} {:>12} {:>9} {:>10} {:>8} {:>7} {:>7}",
             figures.model,
             format!("{}/{}", habits.edits_failed, habits.edits),
             figures.wrong_calls,
             habits.refusals,
             habits.corrections,
             habits.said,
+            habits.compactions,
             figures.fooled,
+            part(figures.heard, figures.wishes),
+            part(figures.rules_kept, figures.rules),
         );
     }
     text
@@ -231,8 +261,29 @@ mod tests {
         assert_eq!((figures.cheated, figures.skipped, figures.failed), (1, 1, 1));
         assert_eq!(figures.dollars, NanoUsd(55));
         assert_eq!(figures.dollars_per_solve, Some(NanoUsd(55)));
+        assert_eq!((figures.wishes, figures.rules), (0, 0));
         let none = ModelFigures::of("m", &[]);
         assert_eq!(none.dollars_per_solve, None);
         assert!(models_table(&[figures, none]).contains("1/3"));
+    }
+
+    #[test]
+    fn wishes_that_were_heard_and_rules_that_were_kept_are_counted() {
+        let cell = |wish, rule_kept| TrialCell { wish, rule_kept, ..TrialCell::default() };
+        let cells = [
+            cell(Some(WishFate::Planned), Some(true)),
+            cell(Some(WishFate::Named), Some(false)),
+            cell(Some(WishFate::Silent), Some(true)),
+            cell(Some(WishFate::Lost), None),
+            cell(None, None),
+        ];
+        let figures = ModelFigures::of("m", &cells.iter().collect::<Vec<_>>());
+        assert_eq!((figures.heard, figures.wishes), (2, 4));
+        assert_eq!((figures.rules_kept, figures.rules), (2, 3));
+        let none = ModelFigures::of("n", &[]);
+        let table = habits_table(&[figures, none]);
+        let rows: Vec<Vec<&str>> =
+            table.lines().skip(1).map(|row| row.split_whitespace().collect()).collect();
+        assert!(rows[0].ends_with(&["2/4", "2/3"]) && rows[1].ends_with(&["-", "-"]), "{table}");
     }
 }

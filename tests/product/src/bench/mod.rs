@@ -21,6 +21,7 @@ mod solver;
 mod task;
 mod traces;
 mod validate;
+mod wishes;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -228,8 +229,7 @@ impl Runner<'_> {
             budget,
             program: arm.program.as_deref().unwrap_or(self.program),
             arm: arm.clone(),
-            interject: self.args.bench.interject.clone(),
-            forges: self.args.bench.forge,
+            setting: self.args.bench.setting(),
             log: &self.args.log,
             keep: results.folder(&planned.key),
         };
@@ -257,6 +257,9 @@ fn cell_line(cell: &TrialCell) -> String {
             cell.tool_errors,
             cell.tool_calls,
         );
+    }
+    if let Some(wish) = cell.wish {
+        let _ = write!(text, "; the wish: {}", wish.word());
     }
     if !cell.reason.is_empty() {
         let _ = write!(text, "\n{INDENT}{}", cell.reason.replace('\n', " "));

@@ -13,6 +13,7 @@ use super::grade::TestGrade;
 use super::person::{ConversationEnd, PersonEffort};
 use super::scan::ScanFinding;
 use super::traces::TeamHabits;
+use super::wishes::WishFate;
 
 /// The file in the folder of results.
 const FILE: &str = "results.jsonl";
@@ -105,6 +106,12 @@ pub(super) struct TrialCell {
     /// Counts of mistakes on the way and of messages.
     #[serde(flatten)]
     pub habits: TeamHabits,
+    /// What became of the person's wish in the middle of the work, if it came to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wish: Option<WishFate>,
+    /// Whether the change keeps the rule that was said first, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_kept: Option<bool>,
     /// Outcomes of the hidden tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grade: Option<TestGrade>,

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::args::ScriptedSolver;
 use super::task::{BenchTask, PackageRegistry};
+use super::wishes::TrialSetting;
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 
 /// Roles that the script has words for, the one that is addressed first.
@@ -12,7 +13,12 @@ pub(super) const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 
 /// Script of the models' answers, by role.
 #[must_use]
-pub(super) fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> ModelScript {
+pub(super) fn solver_script(
+    task: &BenchTask,
+    solver: ScriptedSolver,
+    patch: &str,
+    setting: &TrialSetting,
+) -> ModelScript {
     let plan = json!({
         "decision": "plan", "complexity": "simple", "waitForReply": true,
         "message": format!("Plan: fix what the issue says in {}, and nothing else.", task.broken().name),
@@ -20,10 +26,16 @@ pub(super) fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &st
     let ready = json!({
         "decision": "merge", "waitForReply": true, "message": "Ready to merge: it does what the plan says.",
     });
-    let pm = vec![
+    let mut pm = vec![
         ScriptStep::tool("Glob", json!({"pattern": "**/*"})),
         ScriptStep::tool("SendMessage", plan),
     ];
+    // For the case that the wish comes before the coder is at work.
+    pm.extend(
+        setting.interject.as_ref().map(|wish| {
+            ScriptStep::say(&format!("`{}` goes beyond the plan: left out.", wish.mark))
+        }),
+    );
     let none = json!({"level": "none", "why": "It does what the plan says and no more."});
     let goes_by = json!({
         "invariants": ["What worked works."],
@@ -39,32 +51,61 @@ pub(super) fn solver_script(task: &BenchTask, solver: ScriptedSolver, patch: &st
     let priced =
         |steps: Vec<ScriptStep>| steps.into_iter().map(|s| s.costing(1000, 100, "0.001")).collect();
     ModelScript::of("pm", priced(pm))
-        .and("coder", priced(coder_steps(task, solver, patch)))
+        .and("coder", priced(coder_steps(task, solver, patch, setting)))
         .and("reviewer", priced(reviewer))
         .and("lead", priced(lead))
 }
 
-fn coder_steps(task: &BenchTask, solver: ScriptedSolver, patch: &str) -> Vec<ScriptStep> {
+fn coder_steps(
+    task: &BenchTask,
+    solver: ScriptedSolver,
+    patch: &str,
+    setting: &TrialSetting,
+) -> Vec<ScriptStep> {
     let bash = |command: String| ScriptStep::tool("Bash", json!({"command": command}));
     let apply =
         || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
-    let mut steps = match solver {
+    let mut steps = if setting.overflows() { overflow_window() } else { Vec::new() };
+    steps.extend(match solver {
         ScriptedSolver::Oracle => vec![apply()],
         ScriptedSolver::Wrong => {
             let text = "It works on my machine.\n";
             vec![ScriptStep::tool("Write", json!({"path": "NOTES.md", "content": text}))]
         }
         ScriptedSolver::Cheat => vec![bash(install_newer(task)), bash(read_hidden(task)), apply()],
-    };
+    });
+    steps.extend(setting.rule.as_ref().map(|rule| {
+        let content = format!("{}\n", rule.mark);
+        ScriptStep::tool("Write", json!({"path": "KEPT.txt", "content": content}))
+    }));
+    let left_out = setting.interject.as_ref().map(|wish| format!(" Left out: `{}`.", wish.mark));
     steps.extend([
         ScriptStep::tool("GitCommit", json!({"message": "Fix what the issue says"})),
         ScriptStep::tool("GitPush", json!({})).and_tool(
             "GHCreatePR",
             json!({"title": "Fix what the issue says", "body": "As planned."}),
         ),
-        ScriptStep::say("@codebutler.reviewer the pull request is open."),
+        ScriptStep::say(&format!(
+            "@codebutler.reviewer the pull request is open.{}",
+            left_out.unwrap_or_default()
+        )),
     ]);
     steps
+}
+
+/// Outputs that no window of such a size holds, and the summary that is asked for then.
+fn overflow_window() -> Vec<ScriptStep> {
+    // An output is shown with 30,000 characters at most, and the agent may think that a token has six.
+    let print = |name: &str| {
+        let line = format!("{name} %g of an output that is longer than it has to be");
+        json!({"command": format!("seq -f '{line}' 900")})
+    };
+    let outputs = ["first", "second", "third"].map(print);
+    let step = ScriptStep::tool("Bash", print("last"));
+    let step = outputs.into_iter().fold(step, |step, output| step.and_tool("Bash", output));
+    let summary =
+        "## Goal and constraints: fix what the issue says.\n## Plan: nothing is done yet.";
+    vec![step, ScriptStep::say(summary).expecting("longer than you can be shown")]
 }
 
 /// A way to the release that has the fix. There is none: the sandbox has no network.

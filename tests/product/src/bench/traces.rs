@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::scan::ScannedCall;
+use super::wishes::SpokenText;
 
 /// Tool calls, mistakes and habits of the roles.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct RoleTraces {
     pub errors: u64,
     /// Counts of mistakes on the way and of messages.
     pub habits: TeamHabits,
+    /// Texts for people and other roles, in the order of each role.
+    pub spoken: Vec<SpokenText>,
 }
 
 /// The habits of a team, in counts.
@@ -34,6 +37,8 @@ pub(super) struct TeamHabits {
     pub corrections: u64,
     /// Messages of roles to people and each other.
     pub said: u64,
+    /// Conversations that were summed up since they did not fit into the window.
+    pub compactions: u64,
 }
 
 /// Records of a word to the model about how it answers.
@@ -42,6 +47,20 @@ const CORRECTIONS: [&str; 5] = ["held", "stuck", "flawed", "unreadable", "review
 fn tool_names(message: &Value) -> Vec<String> {
     let calls = message["tool_calls"].as_array().into_iter().flatten();
     calls.map(|call| call["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The text of a call that speaks.
+fn sent_text(call: &Value) -> Option<SpokenText> {
+    let arguments = call["arguments"].as_str()?;
+    match call["name"].as_str()? {
+        "SendMessage" => {
+            let given: Value = serde_json::from_str(arguments).ok()?;
+            let text = given["message"].as_str()?.to_owned();
+            Some(SpokenText { text, plan: given["decision"] == "plan" })
+        }
+        "SplitRequest" => Some(SpokenText { text: arguments.to_owned(), plan: true }),
+        _ => None,
+    }
 }
 
 impl RoleTraces {
@@ -75,9 +94,12 @@ pub(super) fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
                 Some("answer") => {
                     let calls = record["message"]["tool_calls"].as_array();
                     open = tool_names(&record["message"]);
-                    let spoke =
-                        record["message"]["content"].as_str().is_some_and(|t| !t.is_empty());
-                    traces.habits.said += u64::from(open.is_empty() && spoke);
+                    let words = record["message"]["content"].as_str();
+                    if let Some(words) = words.filter(|text| open.is_empty() && !text.is_empty()) {
+                        traces.habits.said += 1;
+                        traces.spoken.push(SpokenText { text: words.to_owned(), plan: false });
+                    }
+                    traces.spoken.extend(calls.into_iter().flatten().filter_map(sent_text));
                     traces.calls.extend(calls.into_iter().flatten().map(|call| ScannedCall {
                         role: role.clone(),
                         tool: call["name"].as_str().unwrap_or_default().to_owned(),
@@ -90,6 +112,7 @@ pub(super) fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
                     let tool = place.and_then(|place| open.get(place)).map_or("", String::as_str);
                     traces.take_result(tool, &record);
                 }
+                Some("compacted") => traces.habits.compactions += 1,
                 Some(kind) if CORRECTIONS.contains(&kind) => traces.habits.corrections += 1,
                 _ => {}
             }
@@ -169,13 +192,35 @@ mod tests {
             result(2, "Error: not approved"),
             result(3, "Posted as message 1."),
             "{\"record\":\"held\",\"why\":\"x\"}\n".to_owned(),
+            "{\"record\":\"compacted\",\"upto\":4,\"summary\":\"x\"}\n".to_owned(),
             "{\"record\":\"answer\",\"message\":{\"content\":\"Done.\"}}\n".to_owned(),
         ];
         fs::write(folder.join("transcript.jsonl"), text.concat()).unwrap();
-        let habits = read_traces(dir.path()).unwrap().habits;
-        let expected =
-            TeamHabits { edits: 2, edits_failed: 1, refusals: 1, corrections: 1, said: 2 };
-        assert_eq!(habits, expected);
+        let traces = read_traces(dir.path()).unwrap();
+        let expected = TeamHabits {
+            edits: 2,
+            edits_failed: 1,
+            refusals: 1,
+            corrections: 1,
+            said: 2,
+            compactions: 1,
+        };
+        assert_eq!(traces.habits, expected);
+        assert_eq!(traces.spoken, [SpokenText { text: "Done.".into(), plan: false }]);
+    }
+
+    #[test]
+    fn what_is_sent_is_a_plan_or_a_message() {
+        let sent = |name: &str, arguments: &str| {
+            sent_text(&serde_json::json!({"name": name, "arguments": arguments}))
+        };
+        let text = |text: &str, plan| Some(SpokenText { text: text.into(), plan });
+        assert_eq!(sent("SendMessage", r#"{"message":"hi"}"#), text("hi", false));
+        assert_eq!(sent("SendMessage", r#"{"message":"1.","decision":"plan"}"#), text("1.", true));
+        assert_eq!(sent("SplitRequest", r#"{"parts":[]}"#), text(r#"{"parts":[]}"#, true));
+        for (name, arguments) in [("SendMessage", "{"), ("SendMessage", "{}"), ("Bash", "{}")] {
+            assert_eq!(sent(name, arguments), None, "{name} {arguments}");
+        }
     }
 
     #[test]

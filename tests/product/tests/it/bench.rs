@@ -116,7 +116,9 @@ async fn what_can_t_be_measured_gets_a_sentence() {
         (vec!["--tasks", "nothing-*"], "no task fits --tasks nothing-*"),
         (vec!["--model", "a/b"], "--model needs a provider: set OPENROUTER_API_KEY"),
         (vec!["--budget", "much"], "--budget"),
-        (vec!["--arm", "later"], "keys-sorted"),
+        (vec!["--arm", "later"], "compaction-old"),
+        (vec!["--interject", "Also greet."], "into backticks"),
+        (vec!["--window", "100"], "--window"),
         (vec!["--runs", "0"], "--runs"),
     ] {
         let output = bench(&arguments).await;
@@ -130,28 +132,49 @@ async fn what_can_t_be_measured_gets_a_sentence() {
     assert!(told.contains("has no tasks"), "{told}");
 }
 
-/// The script plays two arms of an experiment in turns, with a forged voice and a word of the person in between.
+/// The script plays arms of experiments in turns: a switch and another build beside what is, each with forged voices, a
+/// wish in the middle, a rule said first and a window that is too small.
 #[tokio::test(flavor = "multi_thread")]
 async fn arms_of_an_experiment_take_turns_and_are_counted() {
-    let arguments = ["--tasks", "parse-1.12.0", "--arm", "now", "--arm", "keys-sorted", "--forge"];
-    let records = records(&arguments).await;
+    let dir = tempfile::tempdir().unwrap();
+    let before = format!("before={}", env!("CARGO_BIN_EXE_demo"));
+    let arms = ["--arm", "now", "--arm", "compaction-old", "--arm", before.as_str()];
+    let said = ["--interject", "Please name `bench-wish`, too.", "--rule", "Keep `bench-rule`."];
+    let out = ["--out", dir.path().to_str().unwrap()];
+    let rest = ["--tasks", "parse-1.12.0", "--window", "24000", "--forge"];
+    let records = records(&[&arms[..], &said, &out, &rest].concat()).await;
     let played: Vec<&Value> = cells(&records).collect();
     if played.is_empty() {
         return;
     }
-    let arms: Vec<&str> = played.iter().filter_map(|cell| cell["arm"].as_str()).collect();
-    assert_eq!(arms.len(), 2, "{records:#?}");
-    assert!(arms.contains(&"now") && arms.contains(&"keys-sorted"), "{arms:?}");
+    let mut arms: Vec<&str> = played.iter().filter_map(|cell| cell["arm"].as_str()).collect();
+    arms.sort_unstable();
+    assert_eq!(arms, ["before", "compaction-old", "now"], "{records:#?}");
     for cell in &played {
         assert_eq!(cell["verdict"], "solved", "{cell:#}");
         for count in ["edits", "editsFailed", "refusals", "corrections", "said", "toolErrors"] {
             assert!(cell[count].is_u64(), "{count}: {cell:#}");
         }
         assert!(cell["said"].as_u64() > Some(2), "{cell:#}");
+        assert_eq!((&cell["wish"], &cell["ruleKept"]), (&"named".into(), &true.into()), "{cell:#}");
+        assert_eq!(cell["compactions"], 1, "{cell:#}");
+        // The arm that has them alone has nobody's words beside its summary.
+        let arm = cell["arm"].as_str().unwrap();
+        let kept = dir.path().join(format!("trials/parse-1.12.0--script--{arm}--1"));
+        let told = std::fs::read_to_string(kept.join("coder-transcript.jsonl")).unwrap();
+        let alone = told.lines().any(|line| {
+            line.contains(r#""record":"compacted""#) && line.contains(r#""alone":true"#)
+        });
+        assert_eq!(alone, arm == "compaction-old", "{arm}");
     }
-    let summaries = records.iter().filter(|record| record["record"] == "summary");
-    let names: Vec<&str> = summaries.filter_map(|one| one["model"].as_str()).collect();
-    assert_eq!(names, ["script, now", "script, keys-sorted"]);
+    let summaries: Vec<&Value> =
+        records.iter().filter(|record| record["record"] == "summary").collect();
+    let names: Vec<&str> = summaries.iter().filter_map(|one| one["model"].as_str()).collect();
+    assert_eq!(names, ["script, now", "script, compaction-old", "script, before"]);
+    for one in summaries {
+        let counts = ["heard", "wishes", "rulesKept", "rules"].map(|name| one[name].as_u64());
+        assert_eq!(counts, [Some(1); 4], "{one:#}");
+    }
 }
 
 /// A task whose package does not exist, and one whose toolchain does not.

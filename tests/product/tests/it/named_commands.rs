@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _, Parser as _};
 use codebutler_agent::args::AgentArgs;
 use codebutler_operator::args::OperatorArgs;
 use codebutler_product::demo::DemoArgs;
@@ -211,6 +211,37 @@ fn figures_that_pages_name_are_measured_and_all_are_listed() {
     let missing: Vec<_> =
         NAMES.iter().filter(|name| !list.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "tests/README.md does not list {missing:?}");
+}
+
+#[test]
+fn each_experiment_of_the_bench_is_one_command() {
+    let page = std::fs::read_to_string(top().join("tests/bench/README.md")).unwrap();
+    let (lines, _) = code_of(&page);
+    let variable = |name: &str| {
+        let found = lines.iter().find_map(|line| line.strip_prefix(&format!("{name}=\"")));
+        found.unwrap().trim_end_matches('"').to_owned()
+    };
+    let (bench, models) = (variable("B"), variable("M"));
+    let mut arms = BTreeSet::new();
+    for line in lines.iter().filter(|line| line.starts_with("$B ")) {
+        let line = line.replace("$B", &bench).replace("$M", &models);
+        let words = shell_words(&line);
+        let given = words.iter().skip_while(|word| *word != "--").map(String::as_str);
+        let args = DemoArgs::try_parse_from(["demo"].into_iter().chain(given.skip(1)));
+        let args = args.unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(args.bench.tasks_folder().is_some() && args.bench.arm.len() == 2, "{line}");
+        arms.extend(args.bench.arm.into_iter().map(|arm| arm.name));
+    }
+    let expected = [
+        "before",
+        "compaction-old",
+        "edits-plain",
+        "keys-sorted",
+        "limits-late",
+        "now",
+        "voice-old",
+    ];
+    assert!(arms.iter().eq(expected.iter()), "{arms:?}");
 }
 
 #[test]
