@@ -183,6 +183,21 @@ impl dyn EffectConsent {
         passed(self.ask_for(caller, tool, summary, detail).await?)
     }
 
+    /// Passes like [`Self::require_for`]; the yes is to `exactly`, in whatever form people are shown that.
+    ///
+    /// # Errors
+    /// `NeedsApproval`, with what the role is to do.
+    pub async fn require_exactly(
+        &self,
+        caller: &ProvenCaller,
+        tool: &str,
+        (summary, detail): (String, String),
+        exactly: &str,
+    ) -> Result<ConsentStanding, ApiError> {
+        let request = request_for(tool, summary, detail, &[exactly]);
+        passed(self.ask_about(caller, request).await?)
+    }
+
     /// Returns the consent to exactly this effect, whatever the Repo says; asks people, unless they
     /// were already asked.
     ///

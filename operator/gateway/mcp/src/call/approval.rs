@@ -92,8 +92,9 @@ pub async fn approve_call(
     let form = KeptForm { text: wanted.guard.mask(&pin.text), pin };
     match (risk, standing) {
         (ToolRisk::AsksAlways, standing) => {
-            let (summary, detail) = show_call(wanted, &form.pin, &before);
-            let asked = servers.consent.require_for(caller, wanted.name, summary, detail);
+            let shown = show_call(wanted, &form.pin, &before);
+            let exactly = approved_form(wanted, &form.pin, &before);
+            let asked = servers.consent.require_exactly(caller, wanted.name, shown, &exactly);
             let yes = Box::pin(asked).await?;
             let by = find_approver(servers, caller, &yes);
             let is_known = matches!(standing, ToolStanding::Allowed(_) | ToolStanding::Seen);
@@ -165,6 +166,15 @@ fn show_call(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) ->
         let _ = write!(detail, "\n\nThe tool {change}");
     }
     (summary, detail)
+}
+
+/// The form of a call that a yes is to. The order of fields has no meaning, and a model that makes the call again may
+/// write them in another one.
+fn approved_form(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) -> String {
+    let mut sorted = wanted.arguments.clone();
+    sorted.sort_all_objects();
+    let (_, detail) = show_call(&WantedCall { arguments: &sorted, ..*wanted }, pin, before);
+    detail
 }
 
 /// A tool, or its change, as people are shown it. `before` is the form that was allowed, as far as it is known.
@@ -263,24 +273,49 @@ mod tests {
     }
 
     fn shown(tool: &ServerTool, show: impl Fn(&WantedCall<'_>) -> (String, String)) -> String {
+        let (summary, detail) = shown_with(tool, &json!({"b": 1, "a": "x"}), show);
+        format!("{summary}\n{detail}")
+    }
+
+    fn shown_with<T>(
+        tool: &ServerTool,
+        arguments: &Value,
+        show: impl Fn(&WantedCall<'_>) -> T,
+    ) -> T {
         let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
         let judged = RiskJudgement {
             risk: ToolRisk::AsksAlways,
             reason: "the Repo says so",
             is_ruled: true,
         };
-        let arguments = json!({"b": 1, "a": "x"});
         let wanted = WantedCall {
             name: "mcp__chat__post",
             server: "chat",
             tool,
-            arguments: &arguments,
+            arguments,
             judged: &judged,
             guard: &guard,
             is_reading: false,
         };
-        let (summary, detail) = show(&wanted);
-        format!("{summary}\n{detail}")
+        show(&wanted)
+    }
+
+    #[test]
+    fn a_yes_is_to_the_arguments_whatever_their_order() {
+        let tool = tool("Posts.");
+        let pin = PinnedTool::new(&tool);
+        let form = |arguments: &Value| {
+            shown_with(&tool, arguments, |wanted| approved_form(wanted, &pin, &EarlierForm::Absent))
+        };
+        let one = form(&json!({"b": [{"d": 1, "c": 2}], "a": "x"}));
+        assert_eq!(form(&json!({"a": "x", "b": [{"c": 2, "d": 1}]})), one);
+        for other in [
+            json!({"a": "x", "b": [{"c": 2, "d": 2}]}),
+            json!({"a": "x", "b": [{"c": 2, "d": 1}, {}]}),
+            json!({"a": "x"}),
+        ] {
+            assert_ne!(form(&other), one, "{other}");
+        }
     }
 
     #[test]
