@@ -90,7 +90,7 @@ impl BenchArgs {
         self.bench.as_deref()
     }
 
-    /// What the person says besides the issue, and what the roles work with.
+    /// Words of the person besides the issue, the window of the models, and the repository's voices.
     #[must_use]
     pub(super) fn setting(&self) -> TrialSetting {
         TrialSetting {

@@ -49,7 +49,7 @@ pub(super) struct BenchTrial<'a> {
     pub solver: ScriptedSolver,
     /// The arm of an experiment.
     pub arm: BenchArm,
-    /// What the person says besides the issue, and what the roles work with.
+    /// Words of the person besides the issue, the window of the models, and the repository's voices.
     pub setting: TrialSetting,
     /// Budget of the Thread.
     pub budget: NanoUsd,

@@ -106,10 +106,10 @@ pub(super) struct TrialCell {
     /// Counts of mistakes on the way and of messages.
     #[serde(flatten)]
     pub habits: TeamHabits,
-    /// What became of the person's wish in the middle of the work, if it came to that.
+    /// Outcome of the person's wish in the middle of the work, if it came to that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<WishFate>,
-    /// Whether the change keeps the rule that was said first, if there was one.
+    /// True if the change keeps the rule that was said first; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_kept: Option<bool>,
     /// Outcomes of the hidden tests.

@@ -1,5 +1,5 @@
-//! What the person of an experiment says besides the issue, and what becomes of it: a wish in the middle of the work and
-//! a rule at the beginning. The words that are looked for are in backticks.
+//! Words of the person of an experiment besides the issue, and their outcome: a wish in the middle of the work and a
+//! rule at the beginning. The words that are looked for are in backticks.
 
 use std::str::FromStr;
 
@@ -39,7 +39,7 @@ impl FromStr for MarkedWords {
 )]
 pub struct UnmarkedWords;
 
-/// What is different about the trials of a bench, in each of its arms.
+/// Settings of all trials of a bench, the same in each of its arms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrialSetting {
     /// A message that the person writes once the plan is approved.
@@ -77,7 +77,7 @@ pub(super) struct SpokenText {
     pub plan: bool,
 }
 
-/// What became of a wish in the middle of the work.
+/// Outcome of a wish in the middle of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WishFate {
