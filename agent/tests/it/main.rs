@@ -8,6 +8,7 @@ mod answers;
 mod crash;
 mod documents;
 mod ends;
+mod experiments;
 mod first_look;
 mod forgetting;
 mod found;
