@@ -25,7 +25,8 @@ use super::respond::{self, AnsweredCall, error_response, plain_error};
 use super::script::{FaultKind, ScriptStep, ScriptUsage};
 use super::told::UsageTelling;
 use super::{
-    SharedModels, is_authorised, media, pass_gate, refuse_key, sign, strict, summary, validate,
+    SharedModels, is_authorised, media, pass_gate, refuse_key, searching, sign, strict, summary,
+    validate,
 };
 use crate::serving::HangUp;
 
@@ -61,6 +62,9 @@ async fn answer_chat(
     place: Option<PlayPlace<'_>>,
     request: &Value,
 ) -> Response {
+    if let Some(found) = searching::answer_search(shared, request) {
+        return found;
+    }
     let free = shared.options.catalogue == PlayedCatalogue::OpenAi;
     let valid = validate::check_request(request, free).and_then(|()| {
         if shared.options.strict {

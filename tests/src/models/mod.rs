@@ -21,6 +21,7 @@ mod play;
 mod reply;
 mod respond;
 mod script;
+mod searching;
 mod sign;
 mod strict;
 mod summary;
@@ -54,6 +55,7 @@ pub use self::script::{
     FaultKind, ModelScript, RoleScript, ScriptFault, ScriptStep, ScriptUsage, ScriptedConversation,
     ToolCall, WrittenCost,
 };
+pub use self::searching::SearchedPage;
 pub use self::text::{CheckedPattern, TextMatch};
 use crate::serving::RunningServer;
 pub use images::small_png;

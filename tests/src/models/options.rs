@@ -2,7 +2,7 @@
 
 use codebutler_crds::NanoUsd;
 
-use super::{ModelCard, OtherwiseAnswers, PlayedCatalogue, RandomMischief};
+use super::{ModelCard, OtherwiseAnswers, PlayedCatalogue, RandomMischief, SearchedPage};
 use crate::serving::ListenAddress;
 
 /// Options of a model server.
@@ -26,6 +26,8 @@ pub struct ModelOptions {
     pub metered: bool,
     /// Credit of the account at the beginning; enough for everything if absent.
     pub credit: Option<NanoUsd>,
+    /// Pages that its search of the web finds.
+    pub pages: Vec<SearchedPage>,
     /// Number of providers that share the calls which name neither a session nor a provider. Each has a prompt cache
     /// of its own.
     pub providers: u64,
@@ -44,6 +46,7 @@ impl Default for ModelOptions {
             catalogue: PlayedCatalogue::default(),
             metered: false,
             credit: None,
+            pages: Vec::new(),
             providers: 1,
         }
     }

@@ -11,7 +11,7 @@ use super::action::{RawAction, WaitCondition};
 use super::places::{PlaceKey, ScenarioPlace, YamlPlaces, show_path};
 use super::{
     FirstContent, MessageMatch, PlayableScenario, ScenarioAction, ScenarioExpectations,
-    ScenarioRepository, ScenarioServer, ScenarioSettings,
+    ScenarioPage, ScenarioRepository, ScenarioServer, ScenarioSettings,
 };
 use crate::models::ModelScript;
 
@@ -66,6 +66,9 @@ struct RawScenario {
     /// Servers of the Repo (MCP) whose tools roles may use.
     #[serde(default)]
     servers: Vec<ScenarioServer>,
+    /// Pages of the web, which searches find and roles may open.
+    #[serde(default)]
+    pages: Vec<ScenarioPage>,
     /// What the people do, in order.
     #[schemars(length(min = 1))]
     conversation: Vec<RawAction>,
@@ -198,6 +201,13 @@ fn check_scenario(raw: RawScenario, folder: &Path) -> Result<PlayableScenario, L
             return Err(load_mistake(&path, format!("`{role}` is not a role of this scenario")));
         }
     }
+    for (n, page) in raw.pages.iter().enumerate() {
+        if page.host().is_none() {
+            let path = [PlaceKey::from("pages"), n.into(), "url".into()];
+            let message = "expected `https://`, a host's name without a port, and a path";
+            return Err(load_mistake(&path, message));
+        }
+    }
     let conversation = read_conversation(raw.conversation, &users, &senders)?;
     check_expectations(&expect, &roles, &senders)?;
     Ok(PlayableScenario {
@@ -206,6 +216,7 @@ fn check_scenario(raw: RawScenario, folder: &Path) -> Result<PlayableScenario, L
         repository: read_repository(raw.repository, folder)?,
         settings: raw.settings,
         servers: raw.servers,
+        pages: raw.pages,
         users,
         roles,
         conversation,

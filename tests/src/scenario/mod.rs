@@ -11,6 +11,7 @@ mod evaluate;
 mod evidence;
 mod expect;
 mod load;
+mod pages;
 pub mod places;
 mod player;
 mod servers;
@@ -34,6 +35,7 @@ pub use self::expect::{
     MessageExpect, PullRequestExpect, ReactionExpect, ScenarioExpectations, ThreadExpect,
 };
 pub use self::load::{ScenarioError, scenario_schema};
+pub use self::pages::{ScenarioPage, ScenarioPages};
 pub use self::player::{ScenarioReport, ScenarioWorld, WorldError, play_scenario};
 pub use self::servers::{ScenarioServer, ScenarioServers, ScenarioTool};
 pub use self::watch::SpectatorEvent;
@@ -56,6 +58,8 @@ pub struct PlayableScenario {
     pub settings: ScenarioSettings,
     /// MCP servers of the Repo whose tools roles may use.
     pub servers: Vec<ScenarioServer>,
+    /// Pages of the web, which searches find and roles may open.
+    pub pages: Vec<ScenarioPage>,
     /// Steps of the people, in order.
     pub conversation: Vec<ScenarioAction>,
     /// Scripted answers of the models.

@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Parser;
+use codebutler_crds::model::ModelApi;
 
 pub use self::found::{FoundProvider, SecretKey};
 use self::presets::{describe_presets, look_for_presets};
@@ -33,7 +34,7 @@ use crate::bench::{self, BenchArgs};
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::scenario::{
-    FirstContent, PlayableScenario, ScenarioServers, play_scenario,
+    FirstContent, PlayableScenario, ScenarioPages, ScenarioServers, play_scenario,
 };
 use codebutler_testbed::stack::nodes::NodeArgs;
 use codebutler_testbed::stack::outside::{
@@ -221,9 +222,17 @@ async fn play_file(
     }
     let servers = ScenarioServers::start(&scenario.servers).await?;
     let specs = servers.specs();
+    let pages = Box::pin(ScenarioPages::start(&scenario.pages, dir.path())).await?;
+    surroundings.proxies = pages.variables();
+    surroundings.provider.pages = pages.found();
+    let searches = !scenario.pages.is_empty();
     options.edit_repo = Some(Arc::new(move |repo| {
         repo.mcp_servers.extend(specs.iter().cloned());
         repo.egress.presets.clone_from(&presets);
+        if searches {
+            // The scripted provider has the search of OpenRouter.
+            repo.model.api = Some(ModelApi::OpenRouter.into());
+        }
     }));
     let stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));

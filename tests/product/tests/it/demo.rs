@@ -120,6 +120,7 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "servers",
         "images",
         "favicon",
+        "web",
         "destructive",
     ];
     for name in names {
