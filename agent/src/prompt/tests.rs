@@ -46,6 +46,7 @@ pub(super) fn session() -> RoleSession {
         usage: vec![],
         models: vec![],
         stronger: None,
+        steps_up: false,
         tool_overrides: std::collections::BTreeMap::default(),
         test: None,
         planned: vec![],

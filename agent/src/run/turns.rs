@@ -87,7 +87,7 @@ impl Agent {
                         if let Some(ended) = self.unstick().await? {
                             return Ok(ended);
                         }
-                        self.escalate()?;
+                        Box::pin(self.escalate()).await?;
                         self.watch_look_back()?;
                     }
                     if self.transcript.state().chat().is_empty() {
@@ -184,6 +184,7 @@ impl Agent {
             self.begin_first_pass()?;
         }
         self.begin_first_look()?;
+        Box::pin(self.escalate()).await?;
         let brief = guides.for_plan(&self.session.base_branch);
         let tools = RoleTools::new(&self.session.tools).deciding(&self.session.decisions);
         let view = RunView::new(system, tools, guides.surroundings.shows_pages);

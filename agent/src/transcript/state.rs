@@ -429,6 +429,7 @@ impl TranscriptState {
     ) {
         self.answer_dangling_calls();
         self.see(messages);
+        self.reviews.hear(messages);
         self.wishes.take(messages, pending);
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
         self.proposals.judge(messages, pending);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{ApprovalState, PendingItem, RoleState, RunTerminal};
+use codebutler_wire::{ApprovalState, MessageAuthor, PendingItem, RoleState, RunTerminal};
 use serde_json::{Value, json};
 
 use crate::toolbox::alive;
@@ -197,6 +197,61 @@ async fn work_that_turns_out_hard_goes_to_the_stronger_model() {
     assert_eq!((&last["chosen"], &last["alternatives"]), (&json!(strong), &json!([pm])));
     let why = "4 of 7 turns are used, and the tests failed 2 times in a row";
     assert_eq!(last["evidence"], why);
+    let told = format!("`scripted/strong` goes on from here: {why}.");
+    assert_eq!(world.gateway.lock().post_texts(), [told.as_str(), "done"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_fail_three_times_call_the_stronger_model_early_in_a_run() {
+    let bash = |command: &str| calls(&[("Bash", json!({"command": command}))]);
+    let steps = ["false", "echo a", "false", "echo b", "false"].map(bash);
+    let mut world = World::new(in_order(steps.into_iter().chain([says("done")]).collect())).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+        inner.session.stronger = Some("scripted/strong".into());
+        inner.session.steps_up = true;
+        inner.session.roles[0].implements = true;
+        inner.session.test = Some("false".into());
+        inner.session.max_turns = 200;
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let models: Vec<_> =
+        inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();
+    let (pm, strong) = ("scripted/pm", "scripted/strong");
+    assert_eq!(models, [pm, pm, pm, pm, pm, strong]);
+    let told = "`scripted/strong` goes on from here: the tests failed 3 times in a row.";
+    assert_eq!(inner.post_texts(), [told, "done"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_a_review_sends_back_twice_goes_to_the_stronger_model() {
+    let mut world = World::new(in_order(vec![says("one"), says("two")])).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/strong".into()];
+        inner.session.stronger = Some("scripted/strong".into());
+        inner.session.steps_up = true;
+        let mut reviewer = inner.session.roles[1].clone();
+        (reviewer.role, reviewer.implements, reviewer.reviews) = ("reviewer".into(), false, true);
+        inner.session.roles[0].implements = true;
+        inner.session.roles[1] = reviewer;
+        inner.session.pull_request =
+            serde_json::from_value(json!({"number": 7, "url": "https://x.invalid/7"})).unwrap();
+    }
+    for text in ["@codebutler.pm a total is wrong", "@codebutler.pm it still is"] {
+        let reviewer = MessageAuthor::Role { role: "reviewer".into() };
+        world.gateway.lock().say_as(reviewer, text, true);
+        world.one_pod().await;
+    }
+    let inner = world.gateway.lock();
+    let models: Vec<_> =
+        inner.requests.iter().map(|body| body["model"].as_str().unwrap()).collect();
+    assert_eq!(models, ["scripted/pm", "scripted/strong"]);
+    let told = "`scripted/strong` goes on from here: the review has come back 2 times.";
+    assert_eq!(inner.post_texts(), ["one", told, "two"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

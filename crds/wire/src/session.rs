@@ -93,6 +93,9 @@ pub struct RoleSession {
     /// The model to go on with where `model` is stuck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stronger: Option<String>,
+    /// True if `stronger` is the role's model for complex work, and not only another view.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steps_up: bool,
     /// The Repo's risk tiers by tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_overrides: BTreeMap<String, RiskTier>,

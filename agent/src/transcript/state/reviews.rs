@@ -1,5 +1,9 @@
 //! Plan of a review, as far as it is posted in the conversation.
 
+use std::collections::BTreeMap;
+
+use codebutler_wire::{MessageAuthor, ThreadMessage};
+
 use super::TranscriptState;
 use crate::transcript::TranscriptRecord;
 
@@ -10,12 +14,28 @@ pub struct RoleReviews {
     pub is_planned: bool,
     /// Tests that there have to be and are not.
     pub missing_tests: Vec<String>,
+    /// Number of messages of each other role that were addressed to this one.
+    heard: BTreeMap<String, u32>,
 }
 
 impl RoleReviews {
     pub(super) fn plan(&mut self, missing_tests: &[String]) {
         self.is_planned = true;
         self.missing_tests = missing_tests.to_vec();
+    }
+
+    /// Counts the messages of other roles.
+    pub(super) fn hear(&mut self, messages: &[ThreadMessage]) {
+        for message in messages.iter().filter(|message| message.addressed) {
+            if let MessageAuthor::Role { role } = &message.author {
+                *self.heard.entry(role.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Number of messages that a role has addressed to this one.
+    pub fn count_messages(&self, role: &str) -> u32 {
+        self.heard.get(role).copied().unwrap_or_default()
     }
 }
 

@@ -132,6 +132,7 @@ impl Inner {
                 usage: vec![],
                 models: vec![],
                 stronger: None,
+                steps_up: false,
                 tool_overrides: BTreeMap::default(),
                 test: None,
                 planned: vec![],

@@ -113,6 +113,8 @@ fn describe_session(
     let planned = details.map(|details| details.files.clone()).unwrap_or_default();
     let model = role.model.for_work(complexity).to_owned();
     let stronger = role.model.stronger_than(&model).map(str::to_owned);
+    let hardest = role.model.tiers.as_ref().and_then(|tiers| tiers.complex.as_ref());
+    let steps_up = hardest.is_some() && hardest == stronger.as_ref();
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     let looks_back = looks_back(&caller.repo, &status);
     let unhelpful = unhelpful_answers(role.tools.offered().any(|tool| tool == LOOKS_BACK), &status);
@@ -145,6 +147,7 @@ fn describe_session(
         usage: status.roles.into_iter().map(|(role, own)| (role, own.usage)).collect(),
         models: talking_models(&role.model),
         stronger,
+        steps_up,
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
         planned,
