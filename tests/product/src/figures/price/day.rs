@@ -1,6 +1,6 @@
-//! The cost of a team's day: questions, status requests, thanks, fixes and features, with a cheaper
-//! model that looks first and without one, in turns. A conversation of each kind is billed by the
-//! provider's rules, and counted as often as it comes in a day.
+//! The cost of a team's day: questions, status requests, thanks, fixes and features, with the models of the shipped
+//! roles, of which a cheaper one looks first, and with those of an earlier version without one, in turns. A
+//! conversation of each kind is billed by the provider's rules, and counted as often as it comes in a day.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +24,13 @@ const DAY: f64 = 0.45;
 const TALK: f64 = 0.1;
 /// Conversations of a kind; the first one pays for what the later ones share.
 const TIMES: usize = long_or_short(3, 2);
+/// Models of the roles as they were shipped at commit 6af8e570, beside which a day is measured.
+const BEFORE: [(&str, &str); 4] = [
+    ("pm", "anthropic/claude-opus-5"),
+    ("coder", "anthropic/claude-opus-5"),
+    ("reviewer", "anthropic/claude-sonnet-5"),
+    ("lead", "anthropic/claude-sonnet-5"),
+];
 /// Prices, as a provider lists them.
 const LISTED: &str = include_str!("../../../../corpus/openrouter-models.json");
 
@@ -105,9 +112,10 @@ async fn run_kind(kind: &RequestKind, looks_first: bool) -> anyhow::Result<NanoU
     let metered = ModelOptions { metered: true, ..ModelOptions::default() };
     let card = |id: &str| ModelCard::new(id).taking(u64::from(WINDOW), 16_000);
     let mut provider = metered;
-    for role in ROLES {
+    for (role, earlier) in BEFORE {
         let shipped = shipped_models(role)?;
-        provider = provider.offer(card(&model_of(role)).priced(listed_price(&shipped.default)?));
+        let own = if looks_first { shipped.default.as_str() } else { earlier };
+        provider = provider.offer(card(&model_of(role)).priced(listed_price(own)?));
         if let Some(first_look) = shipped.first_look {
             provider = provider.offer(card(&quick_model()).priced(listed_price(&first_look)?));
         }
