@@ -124,6 +124,9 @@ pub struct BegunRecording {
     pub file: String,
     /// Time at which transcription began.
     pub since: Time,
+    /// Last time at which the gateway that transcribes it said so. One that says nothing for long is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed: Option<Time>,
     /// Its words are known, and could not be shown in the thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub heard: bool,

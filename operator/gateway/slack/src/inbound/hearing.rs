@@ -3,6 +3,7 @@
 //! gateway.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,12 @@ const LARGEST: u64 = 24 * 1024 * 1024;
 const REMEMBERED: usize = 256;
 /// Most recordings in a Thread's record.
 const MOST: usize = 16;
-/// Time to wait for what another gateway has begun: it is served to its end beside this one.
+/// Pause between two times at which a gateway renews its record of a recording: it is served to its end, even beside
+/// the next gateway.
+const RENEWAL: Duration = Duration::from_secs(8);
+/// Age of a record that nobody has renewed, from which on its gateway counts as gone.
+const SILENT: Duration = Duration::from_secs(30);
+/// The same, of a record by a version that renews none.
 const OTHERS: Duration = Duration::from_mins(3);
 /// Pause before what Slack or the API server did not answer is tried again.
 const LATER: Duration = Duration::from_secs(2);
@@ -169,7 +175,7 @@ pub(crate) fn begin_hearing(
     };
     let task = async move {
         let mut is_recorded = false;
-        let end = work.write_down(&claim.inner, &mut is_recorded).await;
+        let end = Box::pin(work.write_down(&claim.inner, &mut is_recorded)).await;
         work.keep(&claim, end, is_recorded).await;
         drop(claim);
     };
@@ -260,7 +266,7 @@ impl RecordingWork {
 
     /// Writes the recording down. `is_recorded` is set if its beginning was put on record now.
     async fn write_down(&self, inner: &Inner, is_recorded: &mut bool) -> HearingEnd {
-        self.try_writing(inner, is_recorded).await.unwrap_or_else(|end| end)
+        Box::pin(self.try_writing(inner, is_recorded)).await.unwrap_or_else(|end| end)
     }
 
     async fn try_writing(
@@ -295,9 +301,17 @@ impl RecordingWork {
                 }
             }
             RecordStanding::Heard => return Err(HearingEnd::Gone),
-            RecordStanding::Begun(age) if age < OTHERS => return Err(HearingEnd::Later),
-            RecordStanding::Begun(_) => return Err(lost(false).into()),
+            RecordStanding::Begun => return Err(HearingEnd::Later),
+            RecordStanding::Abandoned => return Err(lost(false).into()),
         }
+        tokio::select! {
+            end = self.hear(inner, sound) => end,
+            never = self.renew_record(inner) => match never {},
+        }
+    }
+
+    /// Has the recording transcribed, and shows its words.
+    async fn hear(&self, inner: &Inner, sound: SoundRecording) -> Result<HearingEnd, HearingEnd> {
         let text = (self.desk.scribe)(self.caller.clone(), sound).await.map_err(|error| Unheard {
             is_final: error.is_billed,
             ..Unheard::of(error.sentence.trim_end_matches('.'))
@@ -306,6 +320,15 @@ impl RecordingWork {
         let text: Arc<str> = text.trim().into();
         let shown = self.show_patiently(inner, &text).await;
         Ok(HearingEnd::Words { text, shown })
+    }
+
+    /// Keeps saying that this process is at it, for as long as it is.
+    async fn renew_record(&self, inner: &Inner) -> Infallible {
+        loop {
+            tokio::time::sleep(RENEWAL).await;
+            let now = Timestamp::now();
+            self.record(inner, move |status| mark_renewed(status, &self.file.id, now)).await;
+        }
     }
 
     /// Records in the Thread that it has begun; returns what an earlier record says, if there is one.
@@ -403,8 +426,10 @@ impl RecordingWork {
 enum RecordStanding {
     /// Nothing was: it is on record now.
     New,
-    /// Somebody began to write it down so long ago.
-    Begun(Duration),
+    /// Another gateway writes it down.
+    Begun,
+    /// A gateway that is gone has begun it.
+    Abandoned,
     /// It was written down, and roles could read it; only its words could not be shown.
     Heard,
 }
@@ -420,13 +445,24 @@ fn begin_record(status: &mut ThreadStatus, file: &str, now: Timestamp) -> Record
         if begun.heard {
             return RecordStanding::Heard;
         }
-        let age = Duration::try_from(now.duration_since(begun.since.0));
-        return RecordStanding::Begun(age.unwrap_or_default());
+        let (since, most) = match &begun.renewed {
+            Some(renewed) => (renewed.0, SILENT),
+            None => (begun.since.0, OTHERS),
+        };
+        let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        return if age < most { RecordStanding::Begun } else { RecordStanding::Abandoned };
     }
     let old = (status.hearing.len() + 1).saturating_sub(MOST);
     status.hearing.drain(..old);
-    status.hearing.push(BegunRecording { file: file.to_owned(), since: Time(now), heard: false });
+    let (file, since) = (file.to_owned(), Time(now));
+    status.hearing.push(BegunRecording { file, since, renewed: Some(Time(now)), heard: false });
     RecordStanding::New
+}
+
+fn mark_renewed(status: &mut ThreadStatus, file: &str, now: Timestamp) {
+    for begun in status.hearing.iter_mut().filter(|begun| begun.file == file) {
+        begun.renewed = Some(Time(now));
+    }
 }
 
 #[cfg(test)]
@@ -437,18 +473,38 @@ mod tests {
     fn a_recording_is_begun_once_and_old_records_go() {
         let mut status = ThreadStatus::default();
         let at = |second: i64| Timestamp::from_second(second).unwrap();
-        let begun = |seconds| RecordStanding::Begun(Duration::from_secs(seconds));
         assert_eq!(begin_record(&mut status, "F0", at(100)), RecordStanding::New);
-        assert_eq!(begin_record(&mut status, "F0", at(130)), begun(30));
+        assert_eq!(begin_record(&mut status, "F0", at(129)), RecordStanding::Begun);
         for file in 1..=MOST {
             let standing = begin_record(&mut status, &format!("F{file}"), at(140));
             assert_eq!(standing, RecordStanding::New);
         }
         assert_eq!(status.hearing.len(), MOST);
-        assert_eq!(begin_record(&mut status, "F1", at(150)), begun(10));
+        assert_eq!(begin_record(&mut status, "F1", at(150)), RecordStanding::Begun);
         // Its words were given to roles, and Slack did not take them.
         mark_heard(&mut status, "F1");
         assert_eq!(begin_record(&mut status, "F1", at(900)), RecordStanding::Heard);
-        assert_eq!(begin_record(&mut status, "F2", at(150)), begun(10));
+        assert_eq!(begin_record(&mut status, "F2", at(150)), RecordStanding::Begun);
+    }
+
+    #[test]
+    fn a_recording_is_waited_for_as_long_as_its_gateway_says_that_it_is_at_it() {
+        let mut status = ThreadStatus::default();
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        assert_eq!(begin_record(&mut status, "F0", at(100)), RecordStanding::New);
+        // Ten minutes of sound take longer than any call of an agent for its mail.
+        for second in (108..=700).step_by(8) {
+            mark_renewed(&mut status, "F0", at(second));
+            mark_renewed(&mut status, "F1", at(second));
+            assert_eq!(begin_record(&mut status, "F0", at(second + 7)), RecordStanding::Begun);
+        }
+        assert_eq!(status.hearing.len(), 1, "nothing is renewed that was not begun");
+        // The last renewal was at 700: its gateway ended after that.
+        assert_eq!(begin_record(&mut status, "F0", at(729)), RecordStanding::Begun);
+        assert_eq!(begin_record(&mut status, "F0", at(730)), RecordStanding::Abandoned);
+        // An earlier version renews nothing.
+        status.hearing[0].renewed = None;
+        assert_eq!(begin_record(&mut status, "F0", at(279)), RecordStanding::Begun);
+        assert_eq!(begin_record(&mut status, "F0", at(280)), RecordStanding::Abandoned);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{ModelCard, ModelOptions, ModelScript, ModelServer};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{World, eventually};
@@ -231,6 +232,25 @@ async fn a_recording_whose_words_were_used_is_not_asked_for_again() {
     assert!(!said.iter().any(|one| one.shown.contains("I could not listen to")), "{said:?}");
     assert_eq!(world.models.requests().len(), 0, "paid once");
     assert_eq!(world.thread().await.status.unwrap().hearing.len(), 1);
+}
+
+#[tokio::test]
+async fn a_recording_whose_gateway_is_gone_does_not_hold_up_the_mail() {
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &own).await;
+    let place = (&world.channel, Some(&*world.root));
+    let ana = world.slack.ensure_user("ana");
+    let file = ("voice.m4a", WAVE);
+    let (ts, id) = world.slack.upload_as(&ana, place.0, place.1, "listen", file).unwrap();
+    // It began a minute ago, and has said nothing for half of it.
+    let ago = |seconds| (Timestamp::now() - SignedDuration::from_secs(seconds)).to_string();
+    let begun = json!({"file": id, "since": ago(60), "renewed": ago(31)});
+    world.patch_thread(&json!({"status": {"hearing": [begun]}})).await;
+    let mail = world.mail(&ts).await.join("\n");
+    assert!(mail.contains("may have been paid for. Send it again"), "{mail}");
+    let said = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(said.iter().any(|one| one.shown.contains("I could not listen to")), "{said:?}");
+    assert_eq!(world.models.requests().len(), 0, "it may have been paid for");
 }
 
 #[tokio::test]
