@@ -234,7 +234,9 @@ async fn openrouter_draws_each_in_a_chat_and_names_its_cost() {
     assert_eq!(settled(&world).await, NanoUsd(117_000_000));
     let asked = world.models.requests();
     let drawing = asked.iter().filter(|one| one.body["modalities"] == json!(["image", "text"]));
-    assert_eq!(drawing.count(), 3);
+    let shapes: Vec<&Value> =
+        drawing.map(|one| &one.body["image_config"]["aspect_ratio"]).collect();
+    assert_eq!(shapes, ["2:3"; 3], "each as it was asked for");
     let (_, body) = draw(&world, &wants("run.2.0", "unspeakable", &json!({}))).await;
     assert!(said(&body).contains("made no image and said: I can't draw that"), "{body}");
     assert_eq!(settled(&world).await, NanoUsd(117_012_000), "words are billed too");
