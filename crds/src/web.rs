@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::NanoUsd;
 use crate::secret_ref::SecretRef;
 
-/// Price of a search at Brave where the Repo names none: its list price.
+/// List price of a search at Brave.
 const BRAVE_PRICE: NanoUsd = NanoUsd(5_000_000);
 
 /// Pages that web tools may read beside the hosts that commands may connect to, and who searches.
@@ -92,11 +92,7 @@ impl WebSearchSpec {
     /// Price of one search.
     #[must_use]
     pub fn price(&self) -> NanoUsd {
-        let listed = match self.provider {
-            SearchService::Brave => BRAVE_PRICE,
-            SearchService::SearXng => NanoUsd::ZERO,
-        };
-        self.price_per_search.unwrap_or(listed)
+        self.price_per_search.unwrap_or(self.provider.list_price())
     }
 }
 
@@ -117,6 +113,15 @@ impl SearchService {
         match self {
             Self::Brave => "Brave",
             Self::SearXng => "SearXNG",
+        }
+    }
+
+    /// Price of one search where nobody has named another.
+    #[must_use]
+    pub const fn list_price(self) -> NanoUsd {
+        match self {
+            Self::Brave => BRAVE_PRICE,
+            Self::SearXng => NanoUsd::ZERO,
         }
     }
 }

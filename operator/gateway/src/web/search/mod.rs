@@ -60,6 +60,10 @@ pub struct SearchOptions {
     /// Secret in the operator's namespace with the key `apiKey`, for providers that want one.
     #[arg(long, env = "CODEBUTLER_SEARCH_SECRET")]
     pub search_secret: Option<String>,
+    /// Price of a search in US dollars, which counts towards the budgets of the Repo that searches. The provider's list
+    /// price if absent: 0.005 at Brave, 0 at SearXNG.
+    #[arg(long, env = "CODEBUTLER_SEARCH_PRICE")]
+    pub search_price: Option<NanoUsd>,
 }
 
 /// The search service of the installation, if it has one.
@@ -94,7 +98,7 @@ impl SearchEngine {
             base: self.0.search_url.as_ref().map(Url::to_string),
             namespace: context.namespace.clone(),
             reach: DialReach::Anywhere,
-            price: NanoUsd::ZERO,
+            price: self.0.search_price.unwrap_or(service.list_price()),
             is_of_repo: false,
         })
     }

@@ -263,6 +263,14 @@ impl World {
         serve(gateway).await
     }
 
+    /// The same of an installation that names a search service.
+    async fn successor_searching(&self, options: web::SearchOptions) -> String {
+        let counted = GatewayMetrics::register(&mut build_registry());
+        let ways = (self.dir.path().join("cache-searching"), local_dialer(), options.into());
+        let stop = CancellationToken::new();
+        serve(gateway_of(&self.cluster, ways, &self.slack, counted, &stop).await).await
+    }
+
     async fn metrics(&self) -> String {
         let url = format!("http://{}/metrics", self.metrics.address());
         self.http.get(url).send().await.unwrap().text().await.unwrap()
@@ -301,10 +309,15 @@ async fn gateway(
     metrics: GatewayMetrics,
     stop: &CancellationToken,
 ) -> SharedGateway {
-    // The outside world of these tests is on this machine.
+    let ways = (cache, local_dialer(), web::SearchEngine::default());
+    gateway_of(cluster, ways, slack, metrics, stop).await
+}
+
+/// A way out to this machine, where the outside world of these tests is.
+fn local_dialer() -> OutsideDialer {
     let open = vec!["127.0.0.0/8".parse().unwrap()];
-    let dialer = OutsideDialer::new(&DialOptions { egress_allow: open, ..DialOptions::default() });
-    gateway_of(cluster, (cache, dialer.unwrap()), slack, metrics, stop).await
+    let options = DialOptions { egress_allow: open, ..DialOptions::default() };
+    OutsideDialer::new(&options).unwrap()
 }
 
 /// A gateway with this way out, in the same world.
@@ -315,12 +328,13 @@ async fn gateway_by(
 ) -> SharedGateway {
     let counted = GatewayMetrics::register(&mut build_registry());
     let cache = world.dir.path().join("cache-by");
-    gateway_of(&world.cluster, (cache, dialer), &world.slack, counted, stop).await
+    let ways = (cache, dialer, web::SearchEngine::default());
+    gateway_of(&world.cluster, ways, &world.slack, counted, stop).await
 }
 
 async fn gateway_of(
     cluster: &Cluster,
-    (cache, dialer): (PathBuf, OutsideDialer),
+    (cache, dialer, search): (PathBuf, OutsideDialer, web::SearchEngine),
     slack: &SlackServer,
     metrics: GatewayMetrics,
     stop: &CancellationToken,
@@ -342,7 +356,7 @@ async fn gateway_of(
         context,
         threads,
         egress: ThreadEgress::new(dialer),
-        search: web::SearchEngine::default(),
+        search,
         metrics,
         shutdown: stop.clone(),
     };

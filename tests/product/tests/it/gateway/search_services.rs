@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::{NanoUsd, Repo};
-use codebutler_gateway::web::run_search_standing;
+use codebutler_gateway::web::{SearchOptions, SearchProvider, run_search_standing};
 use codebutler_testbed::models::ModelScript;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
@@ -178,6 +178,30 @@ async fn a_search_that_was_refused_costs_nothing_and_one_without_room_in_the_bud
     let (status, said, _) = world.search("c").await;
     assert!(status != 200 && !said.is_empty(), "{said}");
     assert_eq!(service.asked().len(), before, "0.0062 is more than 0.005");
+}
+
+#[tokio::test]
+async fn a_search_of_the_installations_service_is_on_the_roles_account_too() {
+    let service = Service::start().await;
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    set_tools(&world, "coder", &["Read", "WebFetch", "WebSearch"]).await;
+    let brave = SearchOptions {
+        search_provider: Some(SearchProvider::Brave),
+        search_url: Some(service.url.parse().unwrap()),
+        ..SearchOptions::default()
+    };
+    let url = world.successor_searching(brave).await;
+    let search = async |query: &str| {
+        let asked = world.http.post(format!("{url}{SEARCH}")).bearer_auth(world.token("coder"));
+        super::answer(asked.json(&json!({"query": query}))).await
+    };
+    eventually("the role to have its tools", || async { search("").await.0 == 400 }).await;
+    let (status, answer) = search("release notes").await;
+    assert_eq!((status, &answer["results"][0]["title"]), (200, &json!("Guide")), "{answer}");
+    eventually("its list price to be on the Thread", || async {
+        world.spent().await == (1, NanoUsd(5_000_000))
+    })
+    .await;
 }
 
 #[tokio::test]
