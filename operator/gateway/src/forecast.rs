@@ -52,7 +52,7 @@ fn seconds_of(ts: &SlackTs) -> u64 {
 /// An estimate, and what is said of it under the plan.
 pub struct PlanForecast {
     pub estimate: Option<PlanEstimate>,
-    pub line: String,
+    pub line: Option<String>,
 }
 
 /// Makes the forecast of a plan, from the past work of its Repo.
@@ -67,10 +67,10 @@ pub fn forecast_plan(
     };
     let past: Vec<_> =
         threads.iter().filter(of_repo).filter_map(|thread| PastWork::of(thread)).collect();
-    let (estimate, told) = estimate_work(past, complexity);
-    let parts = [choose_model(&context.roles_of(repo), complexity), Some(told)];
-    let line = parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    PlanForecast { estimate, line }
+    let (estimate, told) = estimate_work(past, complexity).unzip();
+    let parts = [choose_model(&context.roles_of(repo), complexity), told];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    PlanForecast { estimate, line: (!parts.is_empty()).then(|| parts.join(" · ")) }
 }
 
 /// Name of the model that will do the work, with the reason for it.
@@ -83,20 +83,17 @@ fn choose_model(roles: &[Arc<AgentRole>], complexity: Option<PlanComplexity>) ->
     Some(format!("{}: `{}`{why}", role.spec.display.name, model.replace('`', "")))
 }
 
+/// The estimate, in figures and in words; nothing as long as too few conversations were like it.
 fn estimate_work(
     mut past: Vec<PastWork>,
     complexity: Option<PlanComplexity>,
-) -> (Option<PlanEstimate>, String) {
+) -> Option<(PlanEstimate, String)> {
     past.sort_by(|a, b| b.ended.cmp(&a.ended));
     let off = off_so_far(&past);
     let alike: Vec<_> =
         past.into_iter().filter(|work| work.complexity == complexity).take(MOST).collect();
     if alike.len() < LEAST {
-        let told = format!(
-            "no cost estimate yet (needs {LEAST} similar merged threads, has {})",
-            alike.len()
-        );
-        return (None, told);
+        return None;
     }
     let cost = NanoUsd(find_median(alike.iter().map(|work| work.cost.0)));
     let minutes = find_median(alike.iter().map(|work| work.minutes));
@@ -108,7 +105,7 @@ fn estimate_work(
         cost.in_cents(),
         off.unwrap_or_default()
     );
-    (Some(PlanEstimate { cost, minutes, of }), told)
+    Some((PlanEstimate { cost, minutes, of }, told))
 }
 
 /// Median error of past estimates of cost, in percent.
@@ -156,17 +153,16 @@ mod tests {
             work(Simple, 20, 7, Some(25)),
             work(Complex, 900, 90, None),
         ];
-        let (known, told) = estimate_work(past.clone(), Some(Simple));
+        let (known, told) = estimate_work(past.clone(), Some(Simple)).unwrap();
         let cost = NanoUsd(200_000_000);
-        assert_eq!(known, Some(PlanEstimate { cost, minutes: 7, of: 3 }));
+        assert_eq!(known, PlanEstimate { cost, minutes: 7, of: 3 });
         assert_eq!(
             told,
             "about $0.20 and 7 minutes until the merge question (median of 3 similar threads; estimates were 50 % \
              off so far)"
         );
-        let (none, told) = estimate_work(past, Some(Complex));
-        assert_eq!(none, None);
-        assert!(told.contains("needs 3 similar merged threads, has 1"), "{told}");
+        // One conversation of this complexity is too few, and nothing is said of it.
+        assert_eq!(estimate_work(past, Some(Complex)), None);
     }
 
     #[test]

@@ -106,18 +106,12 @@ pub(super) async fn post_message(
     let plans = message.decision == Some(AskedDecision::Plan);
     let forecast =
         plans.then(|| forecast_plan(&gateway.work.context, &caller.repo, message.complexity));
-    let foreseen = forecast.as_ref().map(|forecast| forecast.line.clone());
+    let foreseen = forecast.as_ref().and_then(|forecast| forecast.line.clone());
     let page = page_link(&gateway, &caller);
     let reads_web = caller.role.spec.tools.offered().any(|tool| tool == "WebFetch");
     let unopened = gateway.egress.opened.note(&caller, &message.text).filter(|_| reads_web);
-    let notes = note
-        .into_iter()
-        .chain(unopened)
-        .chain(warnings)
-        .chain(foreseen)
-        .chain(overlap::overlap_lines(&overlaps));
-    let note: Vec<String> = notes.chain(page).collect();
-    let note = (!note.is_empty()).then(|| note.join("\n"));
+    let told = unopened.into_iter().chain(warnings).chain(overlap::overlap_lines(&overlaps));
+    let note = join_notes([note, foreseen, page], told.collect());
     let estimate = forecast.and_then(|forecast| forecast.estimate);
     let beside = RoleContext { closing_head: head, note, estimate, only: None };
     let posted = gateway.work.slack.post_noted(&caller, &message, beside).await?;
@@ -126,6 +120,14 @@ pub(super) async fn post_message(
         gateway.work.calls.spawn(async move { overlap::tell_of_plan(&shared, &key, &met).await });
     }
     Ok(axum::Json(PostedMessage { overlaps, ..posted }))
+}
+
+/// The note under a message: its facts in one line, and each warning in a line of its own, where none is overlooked.
+fn join_notes(facts: [Option<String>; 3], warnings: Vec<String>) -> Option<String> {
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let first = (!facts.is_empty()).then(|| facts.join(" · "));
+    let lines: Vec<String> = first.into_iter().chain(warnings).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// Link to the thread's page: posted once, with the first answer in it.
@@ -312,6 +314,18 @@ pub(super) async fn report_progress(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn facts_are_one_line_under_a_message_and_each_warning_another() {
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(join_notes([None, None, None], Vec::new()), None);
+        let facts = [text("simple"), None, text("[page](x)")];
+        assert_eq!(join_notes(facts.clone(), Vec::new()), text("simple · [page](x)"));
+        let warnings = vec![":warning: a".to_owned(), "b".to_owned()];
+        let note = join_notes(facts, warnings.clone());
+        assert_eq!(note, text("simple · [page](x)\n:warning: a\nb"));
+        assert_eq!(join_notes([None, None, None], warnings), text(":warning: a\nb"));
+    }
 
     #[test]
     fn a_message_has_a_plain_key_and_some_text() {

@@ -42,13 +42,10 @@ async fn a_plan_says_what_work_like_it_came_to() {
     let team = Setup::new(ModelScript::of("pm", pm)).start().await;
     let root = team.says("ana", None, "the price is too low");
     let first = team.message(&root, "Plan: first.").await;
-    assert!(
-        first.shown.contains(
-            "Coder: `scripted/coder` · no cost estimate yet (needs 3 similar merged threads, has 0)"
-        ),
-        "{}",
-        first.shown
-    );
+    // As long as nothing like it was merged, people read of the model alone.
+    let note = first.shown.lines().find(|line| line.contains("Coder: `scripted/coder`"));
+    assert!(note.is_some_and(|note| !note.contains("estimate")), "{}", first.shown);
+    assert!(!first.shown.contains("minutes until"), "{}", first.shown);
     for (number, cost, minutes) in [(1, "0.5", 30), (2, "0.1", 5), (3, "0.231", 7)] {
         merged(&team, number, cost, minutes).await;
     }
@@ -69,6 +66,7 @@ async fn a_plan_says_what_work_like_it_came_to() {
     team.settled(&root, "pm").await;
     team.says("ana", Some(&root), "it is harder than that");
     let third = team.message(&root, "Plan: third.").await;
-    assert!(third.shown.contains("needs 3 similar merged threads, has 0"), "{}", third.shown);
+    assert!(third.shown.contains("Coder: `scripted/coder`"), "{}", third.shown);
+    assert!(!third.shown.contains("minutes until"), "nothing complex yet: {}", third.shown);
     team.stop().await;
 }
