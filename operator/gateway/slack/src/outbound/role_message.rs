@@ -61,7 +61,7 @@ pub(crate) async fn of_role(
     if message.decision == Some(AskedDecision::Merge) {
         let status = thread.status.clone().unwrap_or_default();
         let begun = &require_conversation(&thread)?.ts;
-        let cost = markdown::render_inline(&usage::usage_line(&status, Some(begun)));
+        let cost = markdown::render_inline(&usage::usage_total(&status, Some(begun)));
         text = format!("{}\n{}", text.trim_end(), cost.trim_end());
     }
     let mut note = beside.note.as_deref().map(markdown::render_inline);

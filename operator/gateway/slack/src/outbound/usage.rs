@@ -10,23 +10,26 @@ use jiff::Timestamp;
 /// since `begun`.
 #[must_use]
 pub fn usage_line(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
-    let mut worked: Vec<(&str, TokenUsage)> = status
-        .roles
-        .iter()
-        .filter(|(_, entry)| entry.usage.calls > 0)
-        .map(|(role, entry)| (role.as_str(), entry.usage))
-        .collect();
+    let mut worked = list_worked(status);
     worked.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.cost));
+    let cost = |(role, usage): &(&str, TokenUsage)| format!("{role} {}", usage.cost.in_cents());
+    let each = match worked.as_slice() {
+        [] | [_] => String::new(),
+        several => format!(" ({})", several.iter().map(cost).collect::<Vec<_>>().join(", ")),
+    };
+    total_line(status, &each, begun)
+}
+
+/// The same without the cost of each role: for the question whether to merge, which the final report follows.
+#[must_use]
+pub fn usage_total(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
+    total_line(status, "", begun)
+}
+
+fn total_line(status: &ThreadStatus, each: &str, begun: Option<&SlackTs>) -> String {
+    let worked = list_worked(status);
     let sum = worked.iter().fold(TokenUsage::default(), |sum, (_, usage)| add_usage(sum, usage));
-    let mut line = format!("Cost {}", sum.cost.in_cents());
-    if worked.len() > 1 {
-        let each: Vec<String> = worked
-            .iter()
-            .map(|(role, usage)| format!("{role} {}", usage.cost.in_cents()))
-            .collect();
-        let _ = write!(line, " ({})", each.join(", "));
-    }
-    let _ = write!(line, ", {} model calls", sum.calls);
+    let mut line = format!("Cost {}{each}, {} model calls", sum.cost.in_cents(), sum.calls);
     if let Some(minutes) = begun.and_then(minutes_since) {
         let _ = write!(line, ", {minutes} min");
     }
@@ -36,6 +39,12 @@ pub fn usage_line(status: &ThreadStatus, begun: Option<&SlackTs>) -> String {
             write!(line, "; up to {} more that the provider has not reported", flagged.in_cents());
     }
     line
+}
+
+/// Usage of each role that called a model.
+fn list_worked(status: &ThreadStatus) -> Vec<(&str, TokenUsage)> {
+    let worked = status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0);
+    worked.map(|(role, entry)| (role.as_str(), entry.usage)).collect()
 }
 
 fn minutes_since(begun: &SlackTs) -> Option<u64> {
@@ -54,9 +63,7 @@ fn flagged_cost(status: &ThreadStatus) -> NanoUsd {
 /// (written), and so are those that models thought with, a part of those received.
 #[must_use]
 pub fn usage_table(status: &ThreadStatus) -> String {
-    let worked = status.roles.iter().filter(|(_, entry)| entry.usage.calls > 0);
-    let mut lines: Vec<(&str, TokenUsage)> =
-        worked.map(|(role, entry)| (role.as_str(), entry.usage)).collect();
+    let mut lines = list_worked(status);
     let sum = lines.iter().fold(TokenUsage::default(), |sum, (_, usage)| add_usage(sum, usage));
     lines.push(("total", sum));
     let columns: Vec<Column> = COLUMNS.into_iter().filter(|column| (column.shown)(&sum)).collect();
@@ -197,12 +204,15 @@ mod tests {
         ");
         let line = "Cost $2.00 (coder $2.00, pm <$0.01), 8 model calls";
         assert_eq!(usage_line(&status, None), line);
+        let total = "Cost $2.00, 8 model calls";
+        assert_eq!(usage_total(&status, None), total);
         let flagged = NanoUsd(300_000_000);
         status.budget = Some(Box::new(ThreadBudget { flagged, ..ThreadBudget::default() }));
         let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
         assert!(usage_table(&status).ends_with(told));
         let told = "; up to $0.30 more that the provider has not reported";
         assert_eq!(usage_line(&status, None), format!("{line}{told}"));
+        assert_eq!(usage_total(&status, None), format!("{total}{told}"));
     }
 
     #[test]
