@@ -1,7 +1,5 @@
 //! The review plan: posted in the thread before anything is judged.
 
-use std::fmt::Write as _;
-
 use async_trait::async_trait;
 use codebutler_wire as wire;
 use schemars::JsonSchema;
@@ -156,10 +154,11 @@ fn check_form(args: &PlanReviewArgs) -> Result<(), ToolFailure> {
     Ok(())
 }
 
-/// Review plan for people: risks from medium on, and the tests; the whole call is on the thread's page.
+/// Review plan for people: risks from medium on, and tests that are missing. A single one of these stays in the line; the
+/// whole call is on the thread's page.
 fn show_plan(args: &PlanReviewArgs) -> String {
     let invariants: Vec<String> = args.invariants.iter().map(|one| review_point(one)).collect();
-    let mut out = format!("**Review plan**. Must not break: {}\n", join_points(&invariants));
+    let head = format!("**Review plan**. Must not break: {}", join_points(&invariants));
     let RiskMatrix { security, performance, compatibility, correctness } = &args.risks;
     let areas = [
         ("security", security),
@@ -167,27 +166,26 @@ fn show_plan(args: &PlanReviewArgs) -> String {
         ("compatibility", compatibility),
         ("correctness", correctness),
     ];
+    let mut points = Vec::new();
     for (area, RiskPoint { level, why }) in areas {
         let level = match level {
             RiskLevel::None | RiskLevel::Low => continue,
             RiskLevel::Medium => "Medium",
             RiskLevel::High => "**High**",
         };
-        let _ = writeln!(out, "- {level} risk, {area}: {}", review_point(why));
+        points.push(format!("{level} risk, {area}: {}", review_point(why)));
     }
     let missing = args.tests.iter().filter(|test| !test.present);
-    for TestPoint { kind, what, .. } in missing {
-        let _ = writeln!(out, "- Test **missing**, {}: {}", kind.word(), review_point(what));
+    points.extend(missing.map(|TestPoint { kind, what, .. }| {
+        format!("Test **missing**, {}: {}", kind.word(), review_point(what))
+    }));
+    let untested = args.no_tests.iter().filter(|_| args.tests.is_empty());
+    points.extend(untested.map(|why| format!("No tests: {}", review_point(why))));
+    match points.as_slice() {
+        [] => head,
+        [point] => format!("{head} {point}"),
+        points => points.iter().fold(head, |text, point| format!("{text}\n- {point}")),
     }
-    let present = args.tests.iter().filter(|test| test.present).count();
-    if present > 0 {
-        let tests = if present == 1 { "test is" } else { "tests are" };
-        let _ = writeln!(out, "- {present} needed {tests} there");
-    }
-    if let Some(why) = args.no_tests.as_ref().filter(|_| args.tests.is_empty()) {
-        let _ = writeln!(out, "- No tests: {}", review_point(why));
-    }
-    out.trim_end().to_owned()
 }
 
 /// Joins points to one line, each ended like a sentence.
@@ -229,8 +227,21 @@ mod tests {
         assert_eq!(
             show_plan(&args(&tests)),
             "**Review plan**. Must not break: Totals stay in cents.\n- **High** risk, correctness: zero\n- Test \
-             **missing**, end to end: a sale\n- 1 needed test is there"
+             **missing**, end to end: a sale"
         );
+    }
+
+    #[test]
+    fn a_single_point_stays_in_the_line() {
+        let there = json!({"tests": [{"kind": "unit", "what": "an empty cart", "present": true}]});
+        let line = "**Review plan**. Must not break: Totals stay in cents.";
+        assert_eq!(show_plan(&args(&there)), format!("{line} **High** risk, correctness: zero"));
+        let low = json!({"level": "none", "why": "-"});
+        let risks = json!({"security": low, "performance": low, "compatibility": low,
+            "correctness": low});
+        let mut none = there;
+        none["risks"] = risks;
+        assert_eq!(show_plan(&args(&none)), line);
     }
 
     #[test]
