@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use self::checks::{check_form, find_marks};
 use self::evidence::link_all;
 use self::form::{
-    exceeds_card, show_change, show_marks, show_retrospective, show_stale, show_summary,
+    JournalPlace, exceeds_card, show_change, show_marks, show_retrospective, show_stale,
+    show_summary,
 };
 use self::improve::post_improvements;
 use self::todos::{find_todos, show_todos};
@@ -38,9 +39,16 @@ use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
 use crate::transcript::{ResultKind, TranscriptRecord};
 use codebutler_guides::text::clip_text;
 
-/// Question to people below the retrospective, if something is proposed.
-pub(super) const ASK: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
+/// Question to people about several proposals.
+const ASK_WHICH: &str = "*What of this shall the team remember?* Approve or reject each with its buttons, answer `all`, \
                    `none` or `1 and 3`, or say one better: `2: <the rule in your words>`.";
+/// Question about a single one: its buttons say the rest.
+const ASK_ONE: &str = "*Remember this?* Or say it better: `1: <your words>`.";
+
+/// Question to people below what is proposed.
+pub(super) const fn ask_about(proposals: usize) -> &'static str {
+    if proposals == 1 { ASK_ONE } else { ASK_WHICH }
+}
 
 /// Refusal for a role that would hold up an item of a roadmap.
 const LEARN_LATER: &str = "what is to be learned from this item is proposed together with the others' when the roadmap is done, so that \
@@ -275,19 +283,16 @@ impl Handler for ProposeLearnings {
         check_growth(cx, &changes).await?;
         let rest = show_marks(&told) + &show_todos(&find_todos(cx).await?);
         let whole_text = show_retrospective(&args, &cx.thread) + &rest;
-        let kept = keep_journal(cx, &whole_text, marks).await?;
+        let journal = keep_journal(cx, &whole_text, marks).await?;
         let improvements = post_improvements(cx, &call, &args).await?;
-        let mut text = show_summary(&args, &cx.thread) + &rest;
-        if let Some(kept) = &kept {
-            text = format!("{text}\n{kept}");
-        }
+        let mut text = show_summary(&args, &cx.thread, &journal) + &rest;
         // People can approve only what they see in full, so long changes are posted whole first.
         for (number, claim, diff) in &whole {
             post_whole(cx, &call, *number, (claim, diff)).await?;
         }
         let waits = !changes.is_empty();
         if waits {
-            text = format!("{text}\n{ASK}");
+            text = format!("{text}\n{}", ask_about(changes.len()));
         }
         let key = call.key.to_owned();
         let message = wire::PostMessage {
@@ -317,13 +322,13 @@ async fn read_foreign(cx: &ToolContext) -> Result<ForeignTexts, ToolFailure> {
     texts.await.map_err(|error| ToolFailure::Stop(error.to_string()))
 }
 
-/// Commits and pushes the journal. Returns what people are told of it, where one is kept.
+/// Commits and pushes the journal, where one is kept.
 async fn keep_journal(
     cx: &ToolContext,
     retrospective: &str,
     mut marks: LearningMarks,
-) -> Result<Option<String>, ToolFailure> {
-    let Some(mut facts) = cx.thread.journal.clone() else { return Ok(None) };
+) -> Result<JournalPlace, ToolFailure> {
+    let Some(mut facts) = cx.thread.journal.clone() else { return Ok(JournalPlace::Nowhere) };
     let (folder, usage) = (cx.thread.state_dir.clone(), cx.thread.usage.clone());
     let (page, retrospective) = (facts.page(&cx.thread.name), retrospective.to_owned());
     let mut kept = cx.kept_history().await;
@@ -345,9 +350,7 @@ async fn keep_journal(
     // A failure is only reported: no work waits for the journal.
     let why = match cx.toolbox.ask(request).await? {
         ToolboxReply::Text(commit) => match cx.push(&commit).await {
-            Ok(PushResult::Done(_)) => {
-                return Ok(Some(format!("**Journal** `.codebutler/{page}`")));
-            }
+            Ok(PushResult::Done(_)) => return Ok(JournalPlace::Page(page)),
             Ok(PushResult::Conflict(why))
             | Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
                 why
@@ -359,7 +362,7 @@ async fn keep_journal(
             return Err(ToolFailure::Stop(format!("the toolbox gave a strange answer: {other:?}")));
         }
     };
-    Ok(Some(format!("**Journal** not on the branch: {}", clip_text(&why, 300))))
+    Ok(JournalPlace::Missing(why))
 }
 
 /// Reads the page as the branch has it.

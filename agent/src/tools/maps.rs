@@ -8,7 +8,7 @@ use codebutler_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::learning::{ASK, branch_page, check_growth};
+use super::learning::{ask_about, branch_page, check_growth};
 use super::section::{NamedSection, draft_policy, draft_skill, draft_workflow, show_section};
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::memory::{ChangeKind, LearningChange, LearningEntry, check_map, find_map};
@@ -171,10 +171,10 @@ impl Handler for ProposeMaps {
                     .to_owned(),
             ));
         }
-        let reason = clip_text(args.reason.trim(), 600);
+        let (reason, question) = (clip_text(args.reason.trim(), 600), ask_about(changes.len()));
         let message = wire::PostMessage {
             key: call.key.to_owned(),
-            text: format!("**What the team knows of this project**\n\n{reason}\n\n{ASK}"),
+            text: format!("**What the team knows of this project**\n\n{reason}\n\n{question}"),
             learnings: shown,
             asks: true,
             ..wire::PostMessage::default()

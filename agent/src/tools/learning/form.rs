@@ -17,6 +17,18 @@ const MAX_POINT: usize = 300;
 const MAX_STALE: usize = 30;
 /// Where a section has nothing.
 const NO_POINT: &str = "None worth a line.";
+const WENT_WELL: &str = "Went well";
+
+/// Place at which the whole of a retrospective is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum JournalPlace {
+    /// On the branch, at this path below `.codebutler/`.
+    Page(String),
+    /// Not on the branch, for this reason.
+    Missing(String),
+    /// This team keeps no journal.
+    Nowhere,
+}
 
 const fn severity_word(severity: FrictionSeverity) -> &'static str {
     match severity {
@@ -55,10 +67,24 @@ pub(super) fn show_retrospective(args: &ProposeArgs, thread: &ThreadFacts) -> St
     out
 }
 
-/// As people read it on a phone: a section of one point is a line, and costs are in cents.
-pub(super) fn show_summary(args: &ProposeArgs, thread: &ThreadFacts) -> String {
+/// As people read it on a phone: a section of one point is a line. What went well and what it has cost, by which nobody decides,
+/// is in the journal; here only where there is none.
+pub(super) fn show_summary(
+    args: &ProposeArgs,
+    thread: &ThreadFacts,
+    journal: &JournalPlace,
+) -> String {
     let mut out = String::from("**Retrospective**");
-    for (title, points) in list_points(args) {
+    let is_kept = matches!(journal, JournalPlace::Page(_));
+    let _ = match journal {
+        JournalPlace::Page(page) => write!(out, " · **Journal** `.codebutler/{page}`"),
+        JournalPlace::Missing(why) => {
+            write!(out, " · **Journal** not on the branch: {}", clip_text(why, 300))
+        }
+        JournalPlace::Nowhere => Ok(()),
+    };
+    let sections = list_points(args).into_iter();
+    for (title, points) in sections.filter(|(title, _)| !is_kept || *title != WENT_WELL) {
         let _ = write!(out, "\n**{title}**");
         match &points[..] {
             [] => {
@@ -73,6 +99,9 @@ pub(super) fn show_summary(args: &ProposeArgs, thread: &ThreadFacts) -> String {
                 }
             }
         }
+    }
+    if is_kept {
+        return out;
     }
     let _ = write!(out, "\n**Cost so far** {}", total_cost(thread).in_cents());
     if thread.look_back.limit.is_some() {
@@ -93,7 +122,7 @@ fn list_points(args: &ProposeArgs) -> Vec<(&'static str, Vec<String>)> {
         format!("[{severity}] {} Cause: {} ({evidence})", one_sentence(what), one_sentence(cause))
     });
     let tips: Vec<_> = args.tips.iter().map(|tip| one_sentence(tip)).collect();
-    let mut all = vec![("Went well", good.collect()), ("Friction", frictions.collect())];
+    let mut all = vec![(WENT_WELL, good.collect()), ("Friction", frictions.collect())];
     if !tips.is_empty() {
         all.push(("For the next request", tips));
     }
@@ -187,7 +216,7 @@ pub(super) fn show_change(
         }
         None => String::new(),
     };
-    let diff = change.show_diff(page).replace("```", "'''");
+    let diff = show_lines(change, page).replace("```", "'''");
     // Where not all of it is shown, what comes is more than what goes.
     let diff = if exceeds_card(&diff) { put_added_first(&diff) } else { diff };
     format!(
@@ -196,6 +225,25 @@ pub(super) fn show_change(
         one_sentence(reason),
         clip_text(&diff, MAX_CARD)
     )
+}
+
+/// The lines that go and come. Those of a new entry that people know are left out: its heading, if the claim above shows it as it is,
+/// and the link to this thread.
+fn show_lines(change: &LearningChange, page: Option<&str>) -> String {
+    let diff = change.show_diff(page);
+    if change.kind != ChangeKind::Add {
+        return diff;
+    }
+    let is_plain = is_shown_as_written(&change.learning.claim);
+    let is_known =
+        |line: &&str| (is_plain && line.starts_with("+ ### ")) || line.starts_with("+ - Source: ");
+    diff.lines().filter(|line| !is_known(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// True for one line in which nothing is markup or a link.
+fn is_shown_as_written(claim: &str) -> bool {
+    let is_markup = |c: char| c.is_control() || "*_~`[]<>&\\|#".contains(c);
+    !claim.contains(is_markup) && !claim.contains("://")
 }
 
 /// Characters of a change that stand beside its buttons.
@@ -223,8 +271,73 @@ fn one_sentence(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::memory::LearningEntry;
+
+    fn retrospective() -> ProposeArgs {
+        let point = |what: &str| json!({"what": what, "evidence": "a.rs:1"});
+        let mut friction = point("It was a float");
+        friction["cause"] = json!("nobody had said so");
+        friction["severity"] = json!("medium");
+        serde_json::from_value(json!({"wentWell": [point("Found")], "frictions": [friction]}))
+            .unwrap()
+    }
+
+    #[test]
+    fn people_read_what_they_decide_by_and_the_rest_is_in_the_journal() {
+        let (args, thread) = (retrospective(), ThreadFacts::default());
+        let friction = "**Friction** [medium] It was a float. Cause: nobody had said so. (a.rs:1)";
+        let page = JournalPlace::Page("journals/thread-1.md".to_owned());
+        assert_eq!(
+            show_summary(&args, &thread, &page),
+            format!(
+                "**Retrospective** · **Journal** `.codebutler/journals/thread-1.md`\n{friction}"
+            )
+        );
+        let whole = show_retrospective(&args, &thread);
+        assert!(whole.contains("**Went well**\n1. Found (a.rs:1)"), "{whole}");
+        assert!(whole.contains("**Cost so far** $"), "{whole}");
+        // Without a journal nothing is left out.
+        let rest = format!("\n**Went well** Found (a.rs:1)\n{friction}\n**Cost so far** $0.00");
+        let nowhere = show_summary(&args, &thread, &JournalPlace::Nowhere);
+        assert_eq!(nowhere, format!("**Retrospective**{rest}"));
+        let missing = show_summary(&args, &thread, &JournalPlace::Missing("it moved".to_owned()));
+        let why = " · **Journal** not on the branch: it moved";
+        assert_eq!(missing, format!("**Retrospective**{why}{rest}"));
+    }
+
+    #[test]
+    fn a_new_entry_is_shown_without_what_people_know() {
+        let change = |claim: &str| LearningChange {
+            file: "coder.md".to_owned(),
+            kind: ChangeKind::Add,
+            learning: LearningEntry {
+                id: "l-1".to_owned(),
+                claim: claim.to_owned(),
+                when: "a price is written".to_owned(),
+                rule: "write whole cents".to_owned(),
+                source: "https://x/p1".to_owned(),
+                ..LearningEntry::default()
+            },
+            reason: "The review asked for it".to_owned(),
+            map: String::new(),
+        };
+        let lines =
+            "+ - When: a price is written\n+ - Rule: write whole cents\n+ - Confidence: medium";
+        assert_eq!(
+            show_change(&change("Prices are cents"), None, None),
+            format!(
+                "**Add to `coder.md`: Prices are cents** The review asked for it.\n```\n{lines}\n```"
+            )
+        );
+        // What is shown otherwise than it is written stands there as it is written, too.
+        for claim in ["See [it](https://x)", "Use `u64`", "Never * by 2", "https://x", "a\nb"] {
+            let shown = show_change(&change(claim), None, None);
+            assert!(shown.contains("\n+ ### ") && !shown.contains("Source"), "{claim}: {shown}");
+        }
+    }
 
     #[test]
     fn what_comes_is_shown_where_not_all_of_a_change_is() {

@@ -112,9 +112,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     let team = start(script).await;
     let (root, asked) = looked_back(&team).await;
     for said in [
-        "The cause was found at once",
         "[medium] The price was a float. Cause: nobody had said how money is written.",
-        "Cost so far",
         "Journal* `.codebutler/journals/thread-",
         "+ - Rule: write whole cents, never floats",
         "src/price.txt:1 \"price = 20\"",
@@ -151,7 +149,11 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
         "- Plan approved by: ",
         "### coder\n1 run, 7 model calls",
         "## Retrospective",
+        "1. The cause was found at once",
         "**Process** [low] The plan names the unit.",
+        "**Cost so far** $",
+        "**Retrospective** $",
+        "of at most $",
     ] {
         assert!(journal.contains(said), "{said}: {journal}");
     }
