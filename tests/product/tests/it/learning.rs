@@ -114,6 +114,7 @@ async fn a_friction_becomes_a_learning_that_the_next_conversation_has() {
     for said in [
         "[medium] The price was a float. Cause: nobody had said how money is written.",
         "Journal* `.codebutler/journals/thread-",
+        "What of this shall the team remember?",
         "+ - Rule: write whole cents, never floats",
         "src/price.txt:1 \"price = 20\"",
     ] {
