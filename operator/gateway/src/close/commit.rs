@@ -80,9 +80,9 @@ pub(super) fn work_in(description: &str) -> String {
 /// The commit's message below its title: what a model says of it, then the gateway's trailers.
 fn commit_message(summary: &str, trailers: &str) -> String {
     let summary: String = summary.chars().take(MAX_MESSAGE).collect();
-    let lines = summary
-        .lines()
-        .map(|line| if is_trailer(line) { format!("> {line}") } else { line.to_owned() });
+    let lines = summary.lines().map(|line| {
+        if is_trailer(line) || is_divider(line) { format!("> {line}") } else { line.to_owned() }
+    });
     let summary = lines.collect::<Vec<_>>().join("\n");
     format!("{}\n\n{trailers}", summary.trim()).trim().to_owned()
 }
@@ -97,6 +97,12 @@ fn is_trailer(line: &str) -> bool {
     let name = name.trim_end();
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     plain && (name.contains('-') || ["slack", "cost"].contains(&&*name.to_ascii_lowercase()))
+}
+
+/// True for a line at which `git interpret-trailers --parse` and `git am` take a message for ended: they would see none
+/// of the trailers below a Markdown rule.
+fn is_divider(line: &str) -> bool {
+    line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
 /// Trailers for the Git history: the requester, approvers, link to Slack, dependencies and cost.
@@ -256,5 +262,27 @@ mod tests {
         Codebutler-Thread: team/shop-1
         Merge-approved-by: U1
         ");
+    }
+
+    #[test]
+    fn a_rule_in_a_summary_hides_no_trailer() {
+        let summary =
+            "---\nFixes the total.\nClue: none\n\n---\n\n--- a/price.txt\n---- four\n ---";
+        let trailers = "Codebutler-Thread: team/shop-1\nMerge-approved-by: U1";
+        let message = commit_message(summary, trailers);
+        let mut git = std::process::Command::new("git")
+            .args(["interpret-trailers", "--parse"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let whole = format!("Fix it (#7)\n\n{message}\n");
+        std::io::Write::write_all(&mut git.stdin.take().unwrap(), whole.as_bytes()).unwrap();
+        let read = git.wait_with_output().unwrap().stdout;
+        assert_eq!(String::from_utf8_lossy(&read).trim(), trailers, "{whole}");
+        assert!(
+            message.contains("\n\n> ---\n\n> --- a/price.txt\n---- four\n ---\n\n"),
+            "{message}"
+        );
     }
 }
