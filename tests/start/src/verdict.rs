@@ -5,7 +5,7 @@ use super::facts::{MachineFacts, NamespaceAccess};
 /// The oldest Git with all that the gateway asks of it (`merge-tree --stdin`).
 const GIT: (u64, u64) = (2, 39);
 /// MB of disk that the first build takes; the README says so, too.
-const BUILD_MB: u64 = 6000;
+const BUILD_MB: u64 = 4000;
 /// MB of memory below which the demo does not start once it is built.
 const DEMO_MB: u64 = 700;
 /// MB of memory that the largest crate takes to compile beyond what any of them does, and that of any: estimates.
@@ -60,7 +60,7 @@ pub(crate) fn judge_machine(facts: &MachineFacts) -> Result<BuildPlan, Vec<Strin
                 "{} MB of memory are free: {jobs} of {} jobs at a time are built, which takes longer (CARGO_BUILD_JOBS \
                  names another number).",
                 facts.memory.unwrap_or_default(),
-                facts.jobs
+                facts.jobs.unwrap_or_default()
             )
         }));
     }
@@ -120,9 +120,8 @@ fn judge_room(facts: &MachineFacts) -> Vec<String> {
 
 /// A number of jobs for which the memory suffices, if cargo would start more.
 fn fitting_jobs(facts: &MachineFacts) -> Option<u64> {
-    let memory = facts.memory.filter(|_| !facts.has_own_jobs)?;
-    let jobs = (memory.saturating_sub(LARGEST_MB) / JOB_MB).max(1);
-    (jobs < facts.jobs).then_some(jobs)
+    let jobs = (facts.memory?.saturating_sub(LARGEST_MB) / JOB_MB).max(1);
+    (jobs < facts.jobs?).then_some(jobs)
 }
 
 #[cfg(test)]
@@ -137,7 +136,7 @@ mod tests {
             memory: Some(7000),
             disk: Some(50_000),
             folder: "/src/target".to_owned(),
-            jobs: 2,
+            jobs: Some(2),
             ..MachineFacts::default()
         }
     }
@@ -147,7 +146,7 @@ mod tests {
         let plan = judge_machine(&usual()).unwrap();
         assert_eq!(plan.jobs, None);
         assert_eq!(plan.notices.len(), 1);
-        assert!(plan.notices[0].contains("seven minutes") && plan.notices[0].contains("6 GB"));
+        assert!(plan.notices[0].contains("seven minutes") && plan.notices[0].contains("4 GB"));
         let again = judge_machine(&MachineFacts { is_built: true, ..usual() });
         assert_eq!(again, Ok(BuildPlan::default()));
         let unknown = MachineFacts { memory: None, disk: None, ..usual() };
@@ -168,8 +167,8 @@ mod tests {
                 ["no C compiler", "apt-get install gcc"],
             ),
             (
-                MachineFacts { disk: Some(1200), written: 2000, ..usual() },
-                ["1200 MB are free in /src/target, and the build needs 4000", "CARGO_TARGET_DIR"],
+                MachineFacts { disk: Some(1200), written: 500, ..usual() },
+                ["1200 MB are free in /src/target, and the build needs 3500", "CARGO_TARGET_DIR"],
             ),
             (MachineFacts { memory: Some(300), ..usual() }, ["300 MB of memory", "give this"]),
             (
@@ -205,13 +204,13 @@ mod tests {
     #[test]
     fn fewer_jobs_are_built_at_a_time_where_memory_is_short() {
         let of = |memory: u64, jobs: u64| {
-            fitting_jobs(&MachineFacts { memory: Some(memory), jobs, ..usual() })
+            fitting_jobs(&MachineFacts { memory: Some(memory), jobs: Some(jobs), ..usual() })
         };
         assert_eq!(of(3300, 2), None, "4 GB and two processors, as the README says");
         assert_eq!(of(1700, 2), Some(1));
         assert_eq!(of(1700, 1), None);
         assert_eq!(of(7000, 16), Some(6));
-        let own = MachineFacts { memory: Some(1700), has_own_jobs: true, ..usual() };
+        let own = MachineFacts { memory: Some(1700), jobs: None, ..usual() };
         assert_eq!(fitting_jobs(&own), None);
         let small = judge_machine(&MachineFacts { memory: Some(1700), ..usual() }).unwrap();
         assert!(small.notices[1].contains("1 of 2 jobs"), "{:?}", small.notices);
