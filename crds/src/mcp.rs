@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::NanoUsd;
 use crate::secret_ref::SecretRef;
 
 /// Maximum number of MCP servers of a Repo.
@@ -113,6 +114,10 @@ pub struct McpServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub max_calls: Option<u32>,
+    /// Price of a call in US dollars, for servers that bill by the call. It counts towards all budgets. A reading of a
+    /// resource or a prompt is a call, too. Free if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_per_call: Option<NanoUsd>,
 }
 
 /// Bounds of the answers that a server may ask a model for.

@@ -188,6 +188,9 @@ pub enum HistoryEvent {
         /// Cost of these, in USD.
         #[serde(default, skip_serializing_if = "is_free")]
         cost: NanoUsd,
+        /// Price of the call itself in USD, as the Repo names it: a bill of its own has it, too.
+        #[serde(default, skip_serializing_if = "is_free")]
+        price: NanoUsd,
     },
     /// The harness saw the test command run.
     Tested {

@@ -4,7 +4,7 @@ use codebutler_markdown::TextDialect;
 use codebutler_wire::history::{
     CheckShown, HistoryEvent, HistoryLine, ItemShown, ModelCall, TodoEntry, ToolUse, ViewShown,
 };
-use codebutler_wire::{MessageAuthor, show_tool_name};
+use codebutler_wire::{MessageAuthor, NanoUsd, show_tool_name};
 use jiff::Timestamp;
 
 use crate::UserNames;
@@ -268,6 +268,7 @@ impl StepView {
             outcome,
             model_answers,
             cost,
+            price,
             ..
         } = event
         else {
@@ -281,6 +282,7 @@ impl StepView {
             let answers = format_count(u64::from(*model_answers), "answer");
             meta.push(format!("{answers} of a model for it: {}", cost.in_cents()));
         }
+        meta.extend((*price > NanoUsd::ZERO).then(|| format!("price {}", price.in_cents())));
         Self { class, title, meta, text: Some(arguments.clone()), ..self }
     }
 

@@ -95,6 +95,7 @@ fn events(text: &str) -> Vec<HistoryEvent> {
             outcome: own(),
             model_answers: 1,
             cost: NanoUsd(1),
+            price: NanoUsd(1),
         },
         HistoryEvent::Tested { command: own(), exit_code: Some(1) },
         HistoryEvent::Todo { items: vec![TodoEntry { text: own(), state: own() }] },
@@ -163,8 +164,8 @@ fn changes(text: &str, summary: &ThreadSummary) -> ChangesPage {
 }
 
 #[test]
-fn a_call_of_a_server_says_what_models_cost_for_it() {
-    let call = |model_answers, cost| HistoryEvent::McpCall {
+fn a_call_of_a_server_says_what_it_and_models_for_it_cost() {
+    let call = |model_answers, cost, price| HistoryEvent::McpCall {
         server: "tracker".into(),
         tool: "report".into(),
         arguments: "{}".into(),
@@ -175,6 +176,7 @@ fn a_call_of_a_server_says_what_models_cost_for_it() {
         outcome: "ok".into(),
         model_answers,
         cost,
+        price: NanoUsd(price),
     };
     let shown = |event| {
         let (source, role) = ("gateway".to_owned(), Some("coder".to_owned()));
@@ -182,10 +184,12 @@ fn a_call_of_a_server_says_what_models_cost_for_it() {
             HistoryLine { v: VERSION, at: 1, source, seq: None, key: None, role, run: None, event };
         StepView::of(1, &line, &UserNames::new(), false).unwrap().meta
     };
-    let asked = shown(call(2, NanoUsd(250_000_000)));
+    let asked = shown(call(2, NanoUsd(250_000_000), 0));
     let said = asked.last().unwrap();
     assert_eq!(said, "2 answers of a model for it: $0.25");
-    assert_eq!(shown(call(0, NanoUsd::default())).len(), asked.len() - 1);
+    assert_eq!(shown(call(0, NanoUsd::default(), 0)).len(), asked.len() - 1);
+    let priced = shown(call(0, NanoUsd::default(), 20_000_000));
+    assert_eq!(priced.last().map(String::as_str), Some("price $0.02"));
 }
 
 fn page(text: &str) -> String {

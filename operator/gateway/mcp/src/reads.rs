@@ -21,8 +21,8 @@ use super::access::{RoleServer, RoleServers};
 use super::answer::{AnswerSource, hand_on};
 use super::ask::explain_failure;
 use super::call::{
-    CallApproval, CallTaken, SentCall, WantedCall, approve_call, begin_reading, check_reading,
-    record_call,
+    CallApproval, CallTaken, PricedCall, SentCall, WantedCall, approve_call, begin_reading,
+    check_reading, record_call,
 };
 use super::link::LinkError;
 use super::offer::{judge_tool, show_prompt_name};
@@ -295,6 +295,8 @@ impl Reading<'_> {
         };
         let guard = WordGuard::new(redactor, &open.secrets());
         let approval = approve_reading(servers, caller, &server, kind, &arguments, &guard).await?;
+        let mut priced =
+            PricedCall::grant(&servers.models, caller, &server.place.spec, method).await?;
         begin_reading(servers, caller, &server).await?;
         let mut used_yes = None;
         if let Some(standing) = &approval.standing {
@@ -303,10 +305,12 @@ impl Reading<'_> {
         }
         let list = servers.sessions.known_list(&server.place);
         let begun = Instant::now();
+        priced.send();
         let mark = open.begin_call(caller, &guard);
         let answer = read(&open, list.as_deref(), &guard).await;
         let model = mark.end();
         let elapsed = begun.elapsed();
+        let price = priced.end(&servers.models, caller, answer.as_ref().err());
         if let Err(error) = &answer
             && (error.is_lost_connection() || is_sign_in(error))
         {
@@ -342,6 +346,7 @@ impl Reading<'_> {
             arguments: arguments.to_string(),
             approved_by: approval.by,
             model,
+            price,
         };
         let facts = CallTaken::of(outcome.as_ref().ok(), false, elapsed);
         record_call(servers, caller, &guard, &sent, &facts);

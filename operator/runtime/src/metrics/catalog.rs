@@ -150,7 +150,7 @@ pub mod gateway {
         MCP_CALL_DURATION: 2 = FamilySpec::new("mcp_call_duration", Histogram(LONG), ["repo", "server"],
             "Time from sending a call to a server to its end").unit("seconds");
         MCP_COST: 2 = FamilySpec::new("mcp_cost", Counter, ["repo", "server"],
-            "What answers of models cost that servers of a Repo asked for in calls; it is part of codebutler_cost_usd").unit("usd");
+            "What calls of servers of a Repo cost: their price, and answers of models that servers asked for; it is part of codebutler_cost_usd").unit("usd");
         MCP_SESSIONS: 0 = FamilySpec::new("mcp_sessions", Gauge, [],
             "Open sessions with servers of Repos");
         DELIVERIES: 1 = FamilySpec::new("deliveries", Counter, ["outcome"],

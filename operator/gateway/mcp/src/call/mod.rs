@@ -3,6 +3,7 @@
 mod approval;
 mod book;
 mod forms;
+mod price;
 mod record;
 mod usage;
 
@@ -29,6 +30,7 @@ pub use self::approval::{CallApproval, WantedCall, approve_call};
 pub use self::book::CallBook;
 use self::book::{CallEnd, CallKey, NewCall};
 pub use self::forms::ToolForms;
+pub use self::price::PricedCall;
 pub use self::record::{CallTaken, SentCall, record_call};
 use self::usage::{CallStart, KeptForm, begin_call, check_start, mark_key, see_tool};
 use super::McpServers;
@@ -58,6 +60,7 @@ struct ReadyCall {
     arguments: Map<String, Value>,
     guard: WordGuard,
     approval: CallApproval,
+    priced: PricedCall,
     reads: bool,
 }
 
@@ -230,8 +233,11 @@ impl CallRun {
             is_reading: false,
         };
         let approval = approve_call(servers, caller, &wanted).await?;
+        // A call that there is no money for leaves no key behind: it can be made once there is.
+        let spec = &self.server.place.spec;
+        let priced = PricedCall::grant(&servers.models, caller, spec, &call.tool).await?;
         self.begin(reads, approval.form.as_ref()).await?;
-        Ok(ReadyCall { open, tool, arguments: restored, guard, approval, reads })
+        Ok(ReadyCall { open, tool, arguments: restored, guard, approval, priced, reads })
     }
 
     /// The session, and the tool as its server describes it now; else the names of those that it has.
@@ -302,7 +308,7 @@ impl CallRun {
 
     /// Sends it. From here on it may have run, whatever comes back.
     async fn send(&self, ready: ReadyCall) -> CallEnd {
-        let ReadyCall { open, tool, arguments, guard, approval, reads } = ready;
+        let ReadyCall { open, tool, arguments, guard, approval, mut priced, reads } = ready;
         let recorded = json!(arguments).to_string();
         let mut used_yes = None;
         if let Some(standing) = approval.standing {
@@ -320,6 +326,7 @@ impl CallRun {
             progress: Some(sender),
             cancel: self.cancel.clone(),
         };
+        priced.send();
         let mark = open.begin_call(&self.caller, &guard);
         let calling = Box::pin(open.session().call_tool(request));
         let people = &self.servers.people;
@@ -327,6 +334,7 @@ impl CallRun {
         let model = mark.end();
         let took = begun.elapsed();
         let is_cancelled = matches!(answer, Err(McpError::Cancelled(_)));
+        let price = priced.end(&self.servers.models, &self.caller, answer.as_ref().err());
         if let Err(error) = &answer
             && (error.is_lost_connection() || is_sign_in(error))
         {
@@ -351,6 +359,7 @@ impl CallRun {
             arguments: recorded,
             approved_by: approval.by,
             model,
+            price,
         };
         let taken = CallTaken::of(outcome.as_ref().ok(), is_cancelled, took);
         record_call(&self.servers, &self.caller, &guard, &sent, &taken);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use codebutler_crds::NanoUsd;
 use codebutler_crds::wire::McpResult;
 use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_gateway_core::caller::ProvenCaller;
@@ -29,6 +30,8 @@ pub struct SentCall<'a> {
     pub approved_by: Option<String>,
     /// Use of models by the server during the call.
     pub model: ModelUse,
+    /// Price that was charged for the call.
+    pub price: NanoUsd,
 }
 
 /// Outcome of a call, for the history and the metrics.
@@ -67,12 +70,12 @@ pub fn record_call(
     call: &SentCall<'_>,
     taken: &CallTaken,
 ) {
-    let SentCall { key, server, tool, arguments, approved_by, model } = call;
+    let SentCall { key, server, tool, arguments, approved_by, model, price } = call;
     let CallTaken { outcome, bytes, took } = *taken;
     servers.metrics.mcp_call(&caller.repo, server, outcome);
     servers.metrics.mcp_took(&caller.repo, server, took);
     let ModelUse { answers: model_answers, cost } = *model;
-    servers.metrics.mcp_cost(&caller.repo, server, cost);
+    servers.metrics.mcp_cost(&caller.repo, server, cost + *price);
     let hash = hex::encode(Sha256::digest(arguments));
     let (tool, millis) =
         (guard.line(tool, 200), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
@@ -80,7 +83,8 @@ pub fn record_call(
     tracing::info!(
         repo = %format_args!("{}/{}", caller.key().namespace, caller.thread.spec.repo),
         thread = %caller.key(), role = caller.role_name(), server, tool, arguments = hash,
-        outcome, bytes, approved_by = by, ms = millis, model_answers, cost_usd = %cost, "server_tool_called"
+        outcome, bytes, approved_by = by, ms = millis, model_answers, cost_usd = %cost,
+        price_usd = %price, "server_tool_called"
     );
     let event = HistoryEvent::McpCall {
         server: (*server).to_owned(),
@@ -93,6 +97,7 @@ pub fn record_call(
         outcome: outcome.to_owned(),
         model_answers,
         cost,
+        price: *price,
     };
     let key = format!("mcp:{}:{key}", caller.role_name());
     let role = Some(caller.role_name().to_owned());

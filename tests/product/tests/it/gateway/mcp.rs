@@ -29,6 +29,15 @@ impl Office {
 
     /// The same with answers of the coder's model.
     pub(super) async fn open_with(fields: Value, answers: Vec<ScriptStep>) -> Self {
+        Self::open_within(fields, &json!({}), answers).await
+    }
+
+    /// The same with `spec.limits` of the Repo.
+    pub(super) async fn open_within(
+        fields: Value,
+        limits: &Value,
+        answers: Vec<ScriptStep>,
+    ) -> Self {
         let server = McpServer::start(Some(TOKEN)).await.unwrap();
         let mut entry = json!({
             "name": "tracker", "url": server.url(),
@@ -36,7 +45,7 @@ impl Office {
                          "secret": {"name": "tracker", "key": "token", "prefix": "Bearer "}}],
         });
         json_patch::merge(&mut entry, &fields);
-        let spec = json!({"mcpServers": [entry]});
+        let spec = json!({"mcpServers": [entry], "limits": limits});
         let world = World::play(ModelScript::of("coder", answers), &spec, &json!({})).await;
         world.cluster.secret("tracker", &server.url(), &json!({"token": TOKEN})).await;
         set_tools(&world, "coder", &["Read", "SendMessage", "mcp__tracker__*"]).await;

@@ -1,9 +1,10 @@
 //! Calls that a server turns away, arguments that a provider can only say as a text, and servers that a search names.
 
-use codebutler_crds::AgentRole;
+use codebutler_crds::{AgentRole, NanoUsd};
 use codebutler_testbed::mcp::ToolAnswer;
 use serde_json::{Value, json};
 
+use super::eventually;
 use super::mcp::{Office, code, names, reading, sentence, tool};
 
 #[tokio::test]
@@ -60,6 +61,38 @@ async fn a_yes_to_one_call_is_for_one_of_two_that_are_made_at_once() {
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 403], "{one:?} {other:?}");
     assert_eq!(office.server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_with_a_price_is_on_the_roles_account_and_is_not_made_where_a_budget_has_no_room() {
+    let limits = json!({"budget": {"perThread": "0.005"}});
+    let office = Office::open_within(json!({"pricePerCall": "0.0031"}), &limits, Vec::new()).await;
+    office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
+    let spent = async || {
+        let status = office.world.thread().await.status.unwrap_or_default();
+        let usage = status.roles.get("coder").map(|role| role.usage).unwrap_or_default();
+        (usage.calls, usage.cost)
+    };
+    office.tools(|tools| names(tools).len() == 1).await;
+    office.server.limit_calls(Some(30));
+    let refused = office.call_until(502, "p1", "search", json!({})).await;
+    assert!(sentence(&refused).contains("was not run"), "{refused}");
+    office.server.limit_calls(None);
+    assert_eq!(office.call_until(200, "p2", "search", json!({})).await["text"], "found");
+    eventually("one call to be paid", || async { spent().await == (1, NanoUsd(3_100_000)) }).await;
+    let (team, metrics) = (office.world.cluster.team(), office.world.metrics().await);
+    for line in [
+        format!(
+            "codebutler_mcp_cost_usd_total{{repo=\"{team}/shop\",server=\"tracker\"}} 0.0031\n"
+        ),
+        "model=\"mcp:tracker\"".to_owned(),
+    ] {
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+    let (_, refused) = office.call("p3", "search", json!({})).await;
+    assert_eq!(code(&refused), "budget_exceeded", "{refused}");
+    assert!(sentence(&refused).contains("`mcp__tracker__search` was not run"), "{refused}");
+    assert_eq!(office.server.calls().len(), 1, "0.0062 is more than 0.005");
 }
 
 #[tokio::test]
