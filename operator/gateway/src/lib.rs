@@ -55,6 +55,7 @@ use codebutler_gateway_core::identity::{CallerIdentity, PodIndex};
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_git::mirror::RepoMirrors;
+use codebutler_mcp_servers::ListStore;
 use codebutler_runtime::listen::listen_on;
 use codebutler_runtime::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_runtime::scope::WatchScope;
@@ -115,6 +116,7 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     let gateway = state::GatewayBase {
         mirrors: RepoMirrors::new(args.git_cache.clone())
             .within(args.git_cache_limit, cgroup::memory_limit()),
+        tool_lists: ListStore::in_cache(&args.git_cache),
         identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
         conditions: ConditionWriter::new(client, context.redactors.clone()),
         context,

@@ -26,7 +26,9 @@ use codebutler_mcp_servers::ask::SignInAsks;
 use codebutler_mcp_servers::bridges::{BridgeDesk, BridgeServices, StartPatience};
 use codebutler_mcp_servers::call::{CallBook, ToolForms};
 use codebutler_mcp_servers::pods::BridgedPods;
-use codebutler_mcp_servers::{McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk};
+use codebutler_mcp_servers::{
+    ListStore, McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk,
+};
 use codebutler_models::budget::Ledger;
 use codebutler_models::services::ModelServices;
 use codebutler_models::{ModelPool, build_asker, build_scribe, build_searcher};
@@ -57,6 +59,8 @@ pub struct GatewayBase {
     pub conditions: ConditionWriter,
     /// Copies of the Repos' repositories.
     pub mirrors: RepoMirrors,
+    /// Lists of tools of servers, for the next process.
+    pub tool_lists: ListStore,
     /// Connections of workspaces and web tools to the outside.
     pub egress: ThreadEgress,
     /// The search provider of the installation.
@@ -203,6 +207,7 @@ impl GatewayBase {
             trouble,
             people: Arc::clone(&people),
             asker: build_asker(models),
+            stored: self.tool_lists.clone(),
         };
         McpServers {
             sessions: SessionPool::new(ways, metrics.clone(), tasks.clone()),

@@ -15,6 +15,7 @@ mod check;
 pub mod choose;
 mod dialer;
 pub mod link;
+mod list_store;
 mod look;
 pub mod offer;
 pub mod place;
@@ -45,6 +46,7 @@ use codebutler_models::services::ModelServices;
 use codebutler_runtime::tasks::TaskGroup;
 
 pub use self::link::{LinkError, OpenedLink, PodLinks};
+pub use self::list_store::ListStore;
 pub use self::place::{ServerPlace, SessionKey};
 pub use self::sessions::{ServerList, SessionPool, SessionWays};
 pub use self::trouble::TroubleDesk;

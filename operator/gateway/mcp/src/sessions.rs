@@ -6,13 +6,13 @@ mod kept;
 mod lists;
 mod room;
 mod secrets;
+mod stored;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use codebutler_crds::names;
 use codebutler_gateway_core::asker::ModelAsker;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::context::GatewayContext;
@@ -20,14 +20,10 @@ use codebutler_gateway_core::mcp_facts::SessionOutcome;
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::personal::PersonalNotices;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
-use codebutler_mcp::session::{QuestionHandler, SamplingHandler};
-use codebutler_mcp::{
-    EventStream, McpError, ServerSession, SessionEvent, SessionLimits, SessionSetup,
-};
+use codebutler_mcp::{EventStream, McpError, ServerSession, SessionEvent};
 use codebutler_runtime::recent::RecentMap;
 use codebutler_runtime::tasks::TaskGroup;
 use parking_lot::Mutex;
-use url::Url;
 
 pub(crate) use self::kept::setup_look;
 use self::lists::describe_list;
@@ -35,6 +31,7 @@ pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
 pub(crate) use self::lists::{count_tools, read_list};
 use super::bridges::ServerSecrets;
 use super::link::{LinkError, PodLinks};
+use super::list_store::ListStore;
 use super::place::{ServerPlace, SessionKey};
 use super::questions::{CallerMark, SessionCallers};
 use super::sign_in::ServerGrant;
@@ -129,6 +126,8 @@ struct PoolState {
     retiring: Vec<(Arc<OpenSession>, Instant)>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
+    /// Entries of servers whose lists were looked for on disk.
+    recalled: RecentMap<SessionKey, String>,
     /// Time at which servers were first asked for a list, until one of them has given it.
     asked: RecentMap<SessionKey, (String, Instant)>,
     /// Values that servers were sent as credentials, now and lately: their last words can have them.
@@ -147,6 +146,8 @@ pub struct SessionWays {
     pub people: Arc<dyn PersonalNotices>,
     /// Takes requests of servers to models.
     pub asker: ModelAsker,
+    /// Keeps lists of tools for the next process.
+    pub stored: ListStore,
 }
 
 struct PoolParts {
@@ -155,6 +156,9 @@ struct PoolParts {
     trouble: TroubleDesk,
     people: Arc<dyn PersonalNotices>,
     asker: ModelAsker,
+    stored: ListStore,
+    /// Lock for one reading of the disk at a time.
+    recalling: tokio::sync::Mutex<()>,
     metrics: GatewayMetrics,
     tasks: TaskGroup,
     opening: KeyedLocks<SessionKey>,
@@ -168,19 +172,30 @@ pub struct SessionPool(Arc<PoolParts>);
 impl SessionPool {
     /// Creates a pool without open sessions.
     pub fn new(ways: SessionWays, metrics: GatewayMetrics, tasks: TaskGroup) -> Self {
-        let SessionWays { context, pods, trouble, people, asker } = ways;
+        let SessionWays { context, pods, trouble, people, asker, stored } = ways;
         let state = PoolState {
             open: HashMap::new(),
             retiring: Vec::new(),
             failed: RecentMap::new(REMEMBERED),
             lists: RecentMap::new(REMEMBERED),
+            recalled: RecentMap::new(REMEMBERED),
             asked: RecentMap::new(REMEMBERED),
             secrets: RecentMap::new(REMEMBERED),
         };
         let (opening, state) = (KeyedLocks::default(), Mutex::new(state));
-        let parts =
-            PoolParts { context, pods, trouble, people, asker, metrics, tasks, opening, state };
-        Self(Arc::new(parts))
+        Self(Arc::new(PoolParts {
+            context,
+            pods,
+            trouble,
+            people,
+            asker,
+            stored,
+            recalling: tokio::sync::Mutex::default(),
+            metrics,
+            tasks,
+            opening,
+            state,
+        }))
     }
 
     /// The session of a server, opened if it is not.
@@ -431,31 +446,6 @@ const fn has_room(own: usize, all: usize) -> bool {
     own < MOST.saturating_sub(all)
 }
 
-/// Folder of the worktree in the server's pod: the only root that the program is told of.
-fn own_roots(place: &ServerPlace) -> Vec<Url> {
-    let mounted = place.spec.worktree.is_some() && place.key.thread.is_some();
-    let root = Url::from_file_path(names::pod::SERVER_TREE).ok().filter(|_| mounted);
-    root.into_iter().collect()
-}
-
-fn setup_session(
-    place: &ServerPlace,
-    questions: Arc<dyn QuestionHandler>,
-    sampling: Option<Arc<dyn SamplingHandler>>,
-) -> SessionSetup {
-    SessionSetup {
-        questions: Some(questions),
-        sampling,
-        roots: own_roots(place),
-        client_name: "codebutler".to_owned(),
-        client_version: env!("CARGO_PKG_VERSION").to_owned(),
-        limits: SessionLimits {
-            call_idle: Duration::from_secs(place.spec.call_seconds.into()),
-            ..SessionLimits::default()
-        },
-    }
-}
-
 /// True for an answer that tells that the credentials of the session are not accepted any more.
 pub const fn is_sign_in(error: &McpError) -> bool {
     matches!(error, McpError::SignIn { .. })
@@ -463,33 +453,7 @@ pub const fn is_sign_in(error: &McpError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_gateway_core::thread_key::ThreadKey;
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn a_server_hears_of_the_worktree_where_it_has_one() {
-        let repo = json!({
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
-            },
-        });
-        let repo = Arc::new(serde_json::from_value(repo).unwrap());
-        let roots = |fields: serde_json::Value| {
-            let mut spec = json!({"name": "files", "image": "acme/files", "command": ["files"]});
-            spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-            let spec = serde_json::from_value(spec).unwrap();
-            let thread = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
-            own_roots(&ServerPlace::new(&repo, &spec, Some(thread)))
-        };
-        let mounted = roots(json!({"worktree": "ReadOnly"}));
-        assert_eq!(mounted[0].as_str(), "file:///workspace");
-        assert!(roots(json!({})).is_empty());
-    }
 
     #[test]
     fn a_namespace_that_uses_all_it_can_leaves_room_for_the_next_one() {

@@ -1,5 +1,6 @@
 //! Lists of a server, page by page: each bounded, and a bad item costs only itself.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::ServerSession;
@@ -49,7 +50,7 @@ pub struct ResourceTemplate {
 }
 
 /// A prompt that a server offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedPrompt {
     /// Name to get the prompt by.
     pub name: String,
@@ -57,7 +58,7 @@ pub struct ListedPrompt {
     pub arguments: Vec<PromptArgument>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptArgument {
     pub name: String,
     pub description: Option<String>,

@@ -8,6 +8,7 @@ mod risk;
 mod schema;
 mod search;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use codebutler_mcp_file::clean_text;
@@ -26,7 +27,7 @@ pub use search::{SearchEntry, ShownTools, choose_shown, search_tools};
 const ANNOTATIONS: usize = 4 << 10;
 
 /// A server's hints about a tool's effects. Hints of strangers: see [`judge_risk`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolHints {
     /// The tool changes nothing.
     pub read_only: bool,
@@ -37,7 +38,7 @@ pub struct ToolHints {
 }
 
 /// A tool as its server describes it. All of its words are untrusted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerTool {
     /// The server's own name of it, as a call has to say it.
     pub name: String,

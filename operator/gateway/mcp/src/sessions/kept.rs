@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use codebutler_mcp::SessionSetup;
+use codebutler_crds::names;
 use codebutler_mcp::session::{
     QuestionAnswer, QuestionHandler, SampledAnswer, SamplingHandler, SamplingRefusal,
     SamplingRequest, ServerQuestion,
 };
+use codebutler_mcp::{SessionLimits, SessionSetup};
+use url::Url;
 
 use super::secrets::add_secrets;
-use super::{ServerList, SessionPool, setup_session};
+use super::{ServerList, SessionPool};
 use crate::place::ServerPlace;
 use crate::questions::sampling::SessionSampling;
 use crate::questions::{SessionCallers, SessionQuestions};
@@ -47,12 +49,20 @@ impl SessionPool {
             .open
             .get(&place.key)
             .is_some_and(|open| open.fingerprint == fingerprint && !open.session.is_closed());
-        let is_known = state.lists.get(&place.key).is_some_and(|(of, _)| *of == fingerprint);
-        if is_open && is_known {
+        let known = state.lists.get(&place.key).filter(|(of, _)| *of == fingerprint);
+        let known = known.map(|(_, known)| Arc::clone(known));
+        if is_open && known.is_some() {
             return;
         }
         add_secrets(&mut state.secrets, &place.key, &list.secrets);
-        state.lists.insert(place.key.clone(), (fingerprint, Arc::new(list)));
+        if let Some(known) = known.filter(|known| known.has_same_words(&list)) {
+            known.renew();
+            return;
+        }
+        let list = Arc::new(list);
+        state.lists.insert(place.key.clone(), (fingerprint.clone(), Arc::clone(&list)));
+        drop(state);
+        self.store_list(&place.key, &fingerprint, &list);
     }
 
     /// Reason why the pod of a server is still starting, if it is.
@@ -96,5 +106,61 @@ impl QuestionHandler for Nobody {
 impl SamplingHandler for Nobody {
     async fn sample(&self, _: SamplingRequest) -> Result<SampledAnswer, SamplingRefusal> {
         Err(SamplingRefusal("a model is asked only during a tool call".to_owned()))
+    }
+}
+
+/// Folder of the worktree in the server's pod: the only root that the program is told of.
+fn own_roots(place: &ServerPlace) -> Vec<Url> {
+    let mounted = place.spec.worktree.is_some() && place.key.thread.is_some();
+    let root = Url::from_file_path(names::pod::SERVER_TREE).ok().filter(|_| mounted);
+    root.into_iter().collect()
+}
+
+fn setup_session(
+    place: &ServerPlace,
+    questions: Arc<dyn QuestionHandler>,
+    sampling: Option<Arc<dyn SamplingHandler>>,
+) -> SessionSetup {
+    SessionSetup {
+        questions: Some(questions),
+        sampling,
+        roots: own_roots(place),
+        client_name: "codebutler".to_owned(),
+        client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        limits: SessionLimits {
+            call_idle: Duration::from_secs(place.spec.call_seconds.into()),
+            ..SessionLimits::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_gateway_core::thread_key::ThreadKey;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_hears_of_the_worktree_where_it_has_one() {
+        let repo = json!({
+            "metadata": {"namespace": "team", "name": "shop"},
+            "spec": {
+                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
+                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
+                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
+            },
+        });
+        let repo = Arc::new(serde_json::from_value(repo).unwrap());
+        let roots = |fields: serde_json::Value| {
+            let mut spec = json!({"name": "files", "image": "acme/files", "command": ["files"]});
+            spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let spec = serde_json::from_value(spec).unwrap();
+            let thread = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
+            own_roots(&ServerPlace::new(&repo, &spec, Some(thread)))
+        };
+        let mounted = roots(json!({"worktree": "ReadOnly"}));
+        assert_eq!(mounted[0].as_str(), "file:///workspace");
+        assert!(roots(json!({})).is_empty());
     }
 }

@@ -18,14 +18,14 @@ use tokio::time::timeout;
 use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure, is_sign_in};
 use crate::check::filter_tools;
 use crate::link::LinkError;
-use crate::place::ServerPlace;
+use crate::place::{ServerPlace, SessionKey};
 use crate::sign_in::has_signed_in;
 use crate::words::describe_left_out;
 
 /// A list may be so old: a server that can't announce changes is asked again after it.
 const FRESH: Duration = Duration::from_mins(1);
 /// The list of a remote server without a session is read anew after it.
-const OLD: Duration = Duration::from_mins(10);
+pub(super) const OLD: Duration = Duration::from_mins(10);
 /// A failure that is older says nothing about a server any more.
 const STALE: Duration = Duration::from_mins(10);
 /// Time limit for all pages of a server's lists together.
@@ -50,11 +50,36 @@ pub struct ServerList {
     pub secrets: Vec<String>,
     /// The tools as models are shown them.
     pub described: Mutex<Option<DescribedTools>>,
-    at: Instant,
+    /// Time of the latest reading.
+    pub(super) at: Mutex<Instant>,
+}
+
+impl ServerList {
+    /// Time since it was last read.
+    pub(super) fn age(&self) -> Duration {
+        self.at.lock().elapsed()
+    }
+
+    /// True if another reading has brought the same: what was made of this one still holds.
+    pub(super) fn has_same_words(&self, other: &Self) -> bool {
+        let facts = |list: &Self| (list.is_cut, list.has_resources);
+        let words = |list: &Self| [list.version.clone(), list.about.clone()];
+        facts(self) == facts(other)
+            && words(self) == words(other)
+            && self.skipped == other.skipped
+            && self.prompts == other.prompts
+            && self.secrets == other.secrets
+            && self.tools == other.tools
+    }
+
+    /// Notes that the server has just given the same list again.
+    pub(super) fn renew(&self) {
+        *self.at.lock() = Instant::now();
+    }
 }
 
 /// Tools of a list, in its order, as models of one dialect are shown them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DescribedTools {
     /// The dialect of the schemas.
     pub dialect: SchemaDialect,
@@ -91,8 +116,12 @@ impl SessionPool {
     /// Returns what is known of a server's tools, after waiting for at most `patience`. A server that was never
     /// asked, or long ago, is asked in the background.
     pub async fn outlook(&self, place: &ServerPlace, patience: Duration) -> ToolsOutlook {
-        if let Some(list) = self.known_list(place) {
-            self.refresh_later(place, list.at.elapsed());
+        let known = match self.known_list(place) {
+            Some(list) => Some(list),
+            None => self.recall_list(place).await,
+        };
+        if let Some(list) = known {
+            self.refresh_later(place, list.age());
             // A server that is away now keeps its tools: a call says what is wrong.
             return ToolsOutlook::Known(list);
         }
@@ -224,12 +253,36 @@ impl SessionPool {
             Ok(read) => read,
             Err(_) => Err(McpError::Timeout { method: "tools/list".to_owned(), limit }),
         };
-        let list = Arc::new(read.inspect_err(|_| open.stale.store(true, Ordering::SeqCst))?);
+        let list = read.inspect_err(|_| open.stale.store(true, Ordering::SeqCst))?;
+        Ok(self.take_list(open, list))
+    }
+
+    /// Keeps the list that a session has read. One that says the same as before stays the same object, and one that
+    /// says what another session's did shares what was made of that. Each session has an age of its own: another one
+    /// does not speak for it.
+    fn take_list(&self, open: &OpenSession, list: ServerList) -> Arc<ServerList> {
+        let (all, fingerprint) = (open.key.of_all(), &open.fingerprint);
         let mut state = self.0.state.lock();
-        for key in [open.key.clone(), open.key.of_all()] {
-            state.lists.insert(key, (open.fingerprint.clone(), Arc::clone(&list)));
+        let mut find = |key: &SessionKey| {
+            let known = state.lists.get(key).filter(|(of, _)| of == fingerprint);
+            known.map(|(_, known)| Arc::clone(known)).filter(|known| known.has_same_words(&list))
+        };
+        let (own, shared) = (find(&open.key), find(&all));
+        if let Some(shared) = &shared {
+            // Not waited for: whoever describes it holds this for as long as that takes.
+            let described = shared.described.try_lock().and_then(|known| (*known).clone());
+            *list.described.lock() = described;
         }
-        Ok(list)
+        let list = own.unwrap_or_else(|| Arc::new(list));
+        list.renew();
+        for key in [open.key.clone(), all] {
+            state.lists.insert(key, (fingerprint.clone(), Arc::clone(&list)));
+        }
+        drop(state);
+        if shared.is_none() {
+            self.store_list(&open.key, fingerprint, &list);
+        }
+        list
     }
 
     fn fresh_list(&self, open: &OpenSession) -> Option<Arc<ServerList>> {
@@ -238,7 +291,7 @@ impl SessionPool {
         }
         let mut state = self.0.state.lock();
         let (of, list) = state.lists.get(&open.key)?;
-        (*of == open.fingerprint && list.at.elapsed() < FRESH).then(|| Arc::clone(list))
+        (*of == open.fingerprint && list.age() < FRESH).then(|| Arc::clone(list))
     }
 }
 
@@ -286,7 +339,7 @@ pub(crate) async fn read_list(
         about: facts.purpose().to_owned(),
         secrets,
         described: Mutex::default(),
-        at: Instant::now(),
+        at: Mutex::new(Instant::now()),
     })
 }
 

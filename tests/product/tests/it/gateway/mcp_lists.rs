@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::mcp::{Office, TOOLS, names, reading};
 use super::servers::READY;
-use super::{World, eventually, set_tools};
+use super::{World, answer, eventually, set_tools};
 
 /// Nobody notices so long a wait.
 const AT_ONCE: Duration = Duration::from_millis(700);
@@ -35,6 +35,24 @@ async fn tools_that_a_look_has_listed_are_offered_without_a_session() {
     assert!(took < AT_ONCE, "{took:?}");
     office.server.fail("", 0);
     assert_eq!(office.call_until(200, "k1", "search", json!({})).await["text"], "found");
+}
+
+#[tokio::test]
+async fn a_gateway_that_begins_anew_offers_the_tools_of_a_server_that_it_can_not_ask() {
+    let office = Office::open(json!({})).await;
+    office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
+    office.tools(|tools| names(tools).len() == 1).await;
+    let (world, folder) = (&office.world, office.world.dir.path().join("cache/tool-lists"));
+    eventually("the list is kept", || async {
+        let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        files.map(|file| file.path()).any(|path| path.extension().is_some_and(|ext| ext == "json"))
+    })
+    .await;
+    office.server.fail("down for a moment", usize::MAX);
+    let url = world.successor().await;
+    let request = world.http.get(format!("{url}{TOOLS}")).bearer_auth(world.token("coder"));
+    let (status, tools) = answer(request).await;
+    assert_eq!((status, names(&tools)), (200, vec!["mcp__tracker__search"]), "{tools}");
 }
 
 #[tokio::test]

@@ -81,6 +81,7 @@ use codebutler_gateway_core::identity::{CallerIdentity, PodIndex};
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_git::mirror::RepoMirrors;
+use codebutler_mcp_servers::ListStore;
 use codebutler_models::{build_speech_desk, settle};
 use codebutler_runtime::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_runtime::scope::WatchScope;
@@ -349,6 +350,7 @@ async fn gateway_of(
     let api_url = slack.api_url().parse().unwrap();
     let counted = codebutler_slack::SlackMetrics::new(&mut build_registry());
     let base = GatewayBase {
+        tool_lists: ListStore::in_cache(&cache),
         mirrors: RepoMirrors::new(cache),
         identity: CallerIdentity::new(context.clone(), index, metrics.clone()),
         slack: SlackGateway::new(context.clone(), threads.clone(), &api_url, counted),
