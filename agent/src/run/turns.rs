@@ -99,9 +99,7 @@ impl Agent {
                     if let Some(ended) = self.find_skills().await? {
                         return Ok(ended);
                     }
-                    view.suit(self.edit_form(), self.useless_tools(view.shows_pages));
-                    view.look_first(self.looks_first());
-                    self.offer_servers(servers.as_mut(), view)?;
+                    self.offer_tools(servers.as_mut(), view)?;
                     match self.compact(view, deadline, patience).await? {
                         CompactionOutcome::Made if self.shows_part(view) => view.read_back(),
                         CompactionOutcome::Made => {}
@@ -283,6 +281,19 @@ impl Agent {
         let message = message.map(|(plan, _)| plan.ts.clone());
         let record = TranscriptRecord::ApprovedPlan { text, guides, message, known };
         Ok(self.transcript.append(&record)?)
+    }
+
+    /// Offers the tools of a turn: as its model knows them, without the useless ones, with those of servers.
+    fn offer_tools(
+        &mut self,
+        servers: Option<&mut ServerList>,
+        view: &mut RunView,
+    ) -> Result<(), RunError> {
+        view.suit(self.edit_form(), self.useless_tools(view.shows_pages));
+        view.look_first(self.looks_first());
+        self.offer_servers(servers, view)?;
+        view.tell_specs();
+        Ok(())
     }
 
     /// Tools that are of no use in this conversation now.

@@ -23,23 +23,24 @@ pub(super) struct RunView {
     pub shows_pages: bool,
     reads_back: bool,
     looks_first: bool,
+    /// Changes of the offer that the specifications lack.
+    changes: u32,
 }
 
 impl RunView {
-    /// Builds the fixed part of each model call.
+    /// Builds the fixed part of each model call; the tools are specified by [`Self::tell_specs`].
     pub(super) fn new(system: SystemText, tools: RoleTools, shows_pages: bool) -> Self {
         let SystemText { text: system, shared } = system;
-        let specs = tools.specs();
-        let told = prompt::told_length(&system, &specs);
         Self {
+            told: system.len(),
             system,
             shared,
-            specs,
-            told,
+            specs: Vec::new(),
             tools,
             shows_pages,
             reads_back: false,
             looks_first: false,
+            changes: 1,
         }
     }
 
@@ -47,17 +48,21 @@ impl RunView {
     pub(super) fn suit(&mut self, form: EditForm, useless: Vec<&'static str>) {
         if self.tools.form() != form || self.tools.useless() != useless {
             self.tools.suit(form, useless);
-            self.tell_specs();
+            self.changes += 1;
         }
     }
 
     /// Offers these tools of servers from now on.
     pub(super) fn serve(&mut self, tools: Vec<Box<dyn RoleTool>>) {
         self.tools.serve(tools);
-        self.tell_specs();
+        self.changes += 1;
     }
 
-    fn tell_specs(&mut self) {
+    /// Specifies the tools anew where the offer has changed: once before each model call, whatever has changed.
+    pub(super) fn tell_specs(&mut self) {
+        if std::mem::take(&mut self.changes) == 0 {
+            return;
+        }
         let mut specs = self.tools.specs();
         specs.extend(self.reads_back.then(|| self.tools.back_spec()));
         specs.extend(self.looks_first.then(hand_up_spec));
@@ -69,7 +74,7 @@ impl RunView {
     pub(super) fn look_first(&mut self, looks_first: bool) {
         if self.looks_first != looks_first {
             self.looks_first = looks_first;
-            self.tell_specs();
+            self.changes += 1;
         }
     }
 
@@ -77,6 +82,7 @@ impl RunView {
     pub(super) fn read_back(&mut self) {
         if !self.reads_back {
             self.reads_back = true;
+            self.changes += 1;
             self.tell_specs();
         }
     }
@@ -92,4 +98,35 @@ pub(super) fn failed_end(reason: impl Into<String>) -> RunEnding {
 /// True if a run of so many calls can spare one for words alone.
 pub(super) const fn spares_words(most: u32) -> bool {
     most > 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::mcp::ServerTool;
+
+    #[test]
+    fn changes_of_the_offer_are_specified_together_before_a_call() {
+        let system = SystemText { text: "You look.".to_owned(), shared: 0 };
+        let tools = RoleTools::new(&["Read".to_owned(), "mcp__*".to_owned()]);
+        let mut view = RunView::new(system, tools, false);
+        view.look_first(true);
+        view.serve(vec![Box::new(ServerTool::unlisted("mcp__pg__query"))]);
+        assert!(view.specs.is_empty(), "nothing is specified for a call that is not made yet");
+        view.tell_specs();
+        let named = |view: &RunView| -> Vec<String> {
+            let name = |spec: &Value| spec["function"]["name"].as_str().unwrap().to_owned();
+            view.specs.iter().map(name).collect()
+        };
+        assert_eq!(named(&view)[..2], ["Read", "mcp__pg__query"]);
+        assert_eq!(
+            (view.specs.len(), view.told),
+            (3, prompt::told_length("You look.", &view.specs))
+        );
+        let before = view.specs.as_ptr();
+        view.tell_specs();
+        assert_eq!(view.specs.as_ptr(), before, "nothing has changed");
+        view.read_back();
+        assert_eq!(view.specs.len(), 4);
+    }
 }

@@ -289,7 +289,7 @@ pub trait RoleTool: Send + Sync {
 /// A tool, as it is written.
 #[async_trait]
 trait Handler: Send + Sync + 'static {
-    type Args: DeserializeOwned + JsonSchema + Send + Sync;
+    type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const RISK: CallRisk;

@@ -1,5 +1,10 @@
 //! JSON schemas as model APIs like them: everything inline, no `$ref`, no nulls.
 
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -7,8 +12,11 @@ use serde_json::Value;
 /// Schema key of an argument that is accepted but not shown to models.
 const HIDDEN: &str = "x-hidden";
 
+/// Schemas by the type of the arguments. Each turn needs all of them, and none of them ever changes.
+static DERIVED: LazyLock<Mutex<HashMap<TypeId, Value>>> = LazyLock::new(Mutex::default);
+
 /// Builds the schema of a tool's arguments as a model is shown it.
-pub(super) fn told_schema<T: JsonSchema>() -> Value {
+pub(super) fn told_schema<T: JsonSchema + 'static>() -> Value {
     let mut schema = whole_schema::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.retain(|_, property| property.get(HIDDEN).is_none());
@@ -32,8 +40,18 @@ fn drop_closing(schema: &mut Value) {
     }
 }
 
-/// Builds the schema with the arguments that a model is not shown.
-pub(super) fn whole_schema<T: JsonSchema>() -> Value {
+/// Builds the schema with the arguments that a model is not shown, once for each type.
+pub(super) fn whole_schema<T: JsonSchema + 'static>() -> Value {
+    let kind = TypeId::of::<T>();
+    let known = DERIVED.lock().get(&kind).cloned();
+    known.unwrap_or_else(|| {
+        let schema = derive_schema::<T>();
+        DERIVED.lock().insert(kind, schema.clone());
+        schema
+    })
+}
+
+fn derive_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -117,6 +135,15 @@ fn plain_schema(schema: &mut Value) {
 mod tests {
     use super::*;
     use crate::tool_args as args;
+
+    #[test]
+    fn a_schema_is_derived_once_for_each_type() {
+        let first = whole_schema::<args::ReadArgs>();
+        assert_eq!(whole_schema::<args::ReadArgs>(), first);
+        assert_eq!(derive_schema::<args::ReadArgs>(), first);
+        assert_ne!(whole_schema::<args::NoArgs>(), first);
+        assert!(DERIVED.lock().contains_key(&TypeId::of::<args::ReadArgs>()));
+    }
 
     #[test]
     fn schemas_are_inline_and_plain() {
