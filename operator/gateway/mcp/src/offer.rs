@@ -17,13 +17,12 @@ use codebutler_mcp::tools::{
     search_tools,
 };
 use futures::future::join_all;
-use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::ask::explain_failure;
-use super::sessions::{DescribedTools, ServerList, ToolsOutlook};
+use super::sessions::{DescribedList, ListWords, ServerList, ToolsOutlook};
 use super::words::WordGuard;
 
 /// Tools that are declared in each request of a model, and the bytes that they take.
@@ -53,6 +52,8 @@ const SCHEMA_BYTES: usize = 4 << 20;
 struct KnownServer<'a> {
     server: &'a RoleServer,
     outlook: ToolsOutlook,
+    /// Words of its list, if that is known.
+    words: Option<Arc<ListWords>>,
 }
 
 /// The form in which a model is shown tools.
@@ -82,14 +83,17 @@ pub async fn list_tools(
         return Ok(add_version(McpTools::default()));
     };
     let redactor = servers.outcomes.redactor(caller).await?;
-    let looks = role.servers.iter().map(async |server| KnownServer {
-        server,
-        outlook: servers.sessions.outlook(&server.place, PATIENCE).await,
+    let look = ModelLook { dialect: choose_dialect(caller), redactor: &redactor };
+    let looks = role.servers.iter().map(async |server| {
+        let outlook = servers.sessions.outlook(&server.place, PATIENCE).await;
+        let words = match &outlook {
+            ToolsOutlook::Known(list) => Some(describe_list(list, &server.place.spec, &look)),
+            _ => None,
+        };
+        KnownServer { server, outlook, words }
     });
     let known = join_all(looks).await;
-    let guard_for = |secrets: &[String]| WordGuard::new(redactor.clone(), secrets);
-    let look = ModelLook { dialect: choose_dialect(caller), redactor: &redactor };
-    let (mut tools, counts) = offer_tools(&role, &known, search, &look);
+    let (mut tools, counts) = offer_tools(&role, &known, search);
     tools.notices.clone_from(&role.notices);
     for one in &known {
         if let ToolsOutlook::Failed(error) = &one.outlook {
@@ -97,22 +101,22 @@ pub async fn list_tools(
         }
         let away = servers.sessions.failure(&one.server.place, AWAY);
         let reads = role.rights.reads(&one.server.place.spec.name);
-        let mut server = describe_server(one, away.is_none(), reads, &guard_for);
+        let mut server = describe_server(one, away.is_none(), reads);
         if tools.hidden > 0 {
             // Whoever searches has to know among what.
             server.tools = counts.get(&server.name).copied().unwrap_or_default();
-            server.about = describe_purpose(one, &guard_for);
+            server.about = one.words.as_ref().map(|words| words.about.clone()).unwrap_or_default();
         }
         tools.servers.push(server);
-        let secrets = servers.sessions.known_secrets(&one.server.place);
-        let plain = guard_for(&secrets);
         let why = match &one.outlook {
             ToolsOutlook::Failed(error) => {
+                let secrets = servers.sessions.known_secrets(&one.server.place);
+                let plain = WordGuard::new(Arc::clone(&redactor), &secrets);
                 explain_failure(servers, caller, &one.server.place, error, &plain).await
             }
             _ => String::new(),
         };
-        tools.notices.extend(list_notices(one, &why, &guard_for));
+        tools.notices.extend(list_notices(one, &why));
     }
     Ok(add_version(tools))
 }
@@ -132,20 +136,19 @@ fn offer_tools(
     role: &RoleServers,
     known: &[KnownServer<'_>],
     search: Option<&ToolSearch>,
-    look: &ModelLook<'_>,
 ) -> (McpTools, HashMap<String, u32>) {
-    let (mut tools, mut counts) = (Vec::new(), HashMap::new());
-    for KnownServer { server, outlook } in known {
-        let ToolsOutlook::Known(list) = outlook else { continue };
-        let described = describe_tools(list, &server.place.spec, look);
-        for (index, tool) in described.iter().enumerate() {
+    let (mut tools, mut entries, mut counts) = (Vec::new(), Vec::new(), HashMap::new());
+    for KnownServer { server, outlook, words } in known {
+        let (ToolsOutlook::Known(list), Some(words)) = (outlook, words) else { continue };
+        for (index, tool) in words.tools.iter().enumerate() {
             if server.filter.allows(&list.tools[index].name) && role.rights.allows(&tool.name) {
-                tools.push(tool.clone());
+                let (name, description) = (tool.name.as_str(), tool.description.as_str());
+                entries.push(SearchEntry { name, description, size: words.sizes[index] });
+                tools.push(tool);
                 *counts.entry(server.place.spec.name.clone()).or_default() += 1;
             }
         }
     }
-    let entries: Vec<SearchEntry> = tools.iter().map(make_entry).collect();
     let chosen = match search {
         Some(search) => {
             let most = search.most.unwrap_or(FOUND).clamp(1, MOST_FOUND);
@@ -154,21 +157,12 @@ fn offer_tools(
         None => choose_shown(&entries, &[], MOST_SHOWN, MOST_BYTES).shown,
     };
     let hidden = u32::try_from(tools.len() - chosen.len()).unwrap_or(u32::MAX);
-    let mut tools: Vec<Option<McpTool>> = tools.into_iter().map(Some).collect();
-    let tools = chosen.into_iter().filter_map(|index| tools.get_mut(index)?.take()).collect();
+    let tools = chosen.into_iter().map(|index| tools[index].clone()).collect();
     (McpTools { tools, hidden, ..McpTools::default() }, counts)
 }
 
-/// The purpose of a server, in its own words.
-fn describe_purpose(known: &KnownServer<'_>, guard_for: &dyn Fn(&[String]) -> WordGuard) -> String {
-    match &known.outlook {
-        ToolsOutlook::Known(list) => guard_for(&list.secrets).line(&list.about, ABOUT),
-        _ => String::new(),
-    }
-}
-
 /// The best of the tools that were found, as many as fit: they stay in the role's requests.
-fn fit_found(entries: &[SearchEntry], found: Vec<usize>) -> Vec<usize> {
+fn fit_found(entries: &[SearchEntry<'_>], found: Vec<usize>) -> Vec<usize> {
     let mut left = FOUND_BYTES;
     let fits = |index: &usize| match left.checked_sub(entries[*index].size) {
         Some(rest) => {
@@ -180,39 +174,41 @@ fn fit_found(entries: &[SearchEntry], found: Vec<usize>) -> Vec<usize> {
     found.into_iter().filter(fits).collect()
 }
 
-/// All tools of a list, in its order. They are described once for each list: a model is shown them at each turn.
-fn describe_tools(
-    list: &ServerList,
-    spec: &McpServerSpec,
-    look: &ModelLook<'_>,
-) -> Arc<Vec<McpTool>> {
+/// The words of a list. They are masked once for each list: a model is shown them at each turn.
+fn describe_list(list: &ServerList, spec: &McpServerSpec, look: &ModelLook<'_>) -> Arc<ListWords> {
     let mut described = list.described.lock();
     if let Some(known) = &*described
         && known.dialect == look.dialect
         && Arc::ptr_eq(&known.redactor, look.redactor)
     {
-        return Arc::clone(&known.tools);
+        return Arc::clone(&known.words);
     }
     let guard = WordGuard::new(Arc::clone(look.redactor), &list.secrets);
-    let mut left = SCHEMA_BYTES;
+    let (mut left, mut sizes) = (SCHEMA_BYTES, Vec::new());
     let describe = |tool| {
         let bounds = SchemaBounds {
             bytes: left.min(SchemaBounds::default().bytes),
             ..SchemaBounds::default()
         };
         let tool = describe_tool(tool, spec, &guard, (look.dialect, bounds));
-        left = left.saturating_sub(tool.schema.to_string().len());
+        let schema = tool.schema.to_string().len();
+        left = left.saturating_sub(schema);
+        sizes.push(tool.name.len() + tool.description.len() + schema);
         tool
     };
-    let tools = Arc::new(list.tools.iter().map(describe).collect());
+    let tools = list.tools.iter().map(describe).collect();
+    let prompts = list.prompts.iter().take(PROMPTS);
+    let words = Arc::new(ListWords {
+        tools,
+        sizes,
+        about: guard.line(&list.about, ABOUT),
+        prompts: prompts.clone().map(|one| show_prompt_name(&one.name, &guard)).collect(),
+        prompt_forms: prompts.map(|prompt| describe_prompt(prompt, &guard)).collect(),
+        notices: describe_gaps(list, &spec.name, &guard),
+    });
     let (dialect, redactor) = (look.dialect, Arc::clone(look.redactor));
-    *described = Some(DescribedTools { dialect, redactor, tools: Arc::clone(&tools) });
-    tools
-}
-
-fn make_entry(tool: &McpTool) -> SearchEntry {
-    let size = tool.name.len() + tool.description.len() + tool.schema.to_string().len();
-    SearchEntry { name: tool.name.clone(), description: tool.description.clone(), size }
+    *described = Some(DescribedList { dialect, redactor, words: Arc::clone(&words) });
+    words
 }
 
 fn describe_tool(
@@ -260,24 +256,13 @@ pub fn judge_tool(tool: &ServerTool, spec: &McpServerSpec) -> Result<RiskJudgeme
     Ok(judge_risk(tool, &overrides))
 }
 
-fn describe_server(
-    known: &KnownServer<'_>,
-    is_there: bool,
-    reads: bool,
-    guard_for: &dyn Fn(&[String]) -> WordGuard,
-) -> McpServer {
+fn describe_server(known: &KnownServer<'_>, is_there: bool, reads: bool) -> McpServer {
     let name = known.server.place.spec.name.clone();
-    let list = match &known.outlook {
-        ToolsOutlook::Known(list) => Some(list),
-        _ => None,
-    };
-    let available = list.is_some() && is_there;
+    let available = known.words.is_some() && is_there;
     let mut server = McpServer { name, available, ..McpServer::default() };
-    if let Some(list) = list.filter(|_| reads) {
-        let guard = guard_for(&list.secrets);
-        let shown = list.prompts.iter().take(PROMPTS);
-        server.prompts = shown.clone().map(|one| show_prompt_name(&one.name, &guard)).collect();
-        server.prompt_forms = shown.map(|prompt| describe_prompt(prompt, &guard)).collect();
+    if let (ToolsOutlook::Known(list), Some(words), true) = (&known.outlook, &known.words, reads) {
+        server.prompts.clone_from(&words.prompts);
+        server.prompt_forms.clone_from(&words.prompt_forms);
         server.resources = list.has_resources;
     }
     server
@@ -305,18 +290,15 @@ pub fn show_prompt_name(name: &str, guard: &WordGuard) -> String {
     guard.line(name, NAME)
 }
 
-fn list_notices(
-    known: &KnownServer<'_>,
-    why: &str,
-    guard_for: &dyn Fn(&[String]) -> WordGuard,
-) -> Vec<String> {
+/// `why`: the reason of a failure, masked.
+fn list_notices(known: &KnownServer<'_>, why: &str) -> Vec<String> {
     let name = &known.server.place.spec.name;
-    let list = match &known.outlook {
-        ToolsOutlook::Known(list) => list,
+    match &known.outlook {
+        ToolsOutlook::Known(_) => {
+            known.words.as_ref().map(|words| words.notices.clone()).unwrap_or_default()
+        }
         ToolsOutlook::Failed(_) => {
-            return vec![format!(
-                "the server `{name}` can't be used now: {why}. Go on without its tools"
-            )];
+            vec![format!("the server `{name}` can't be used now: {why}. Go on without its tools")]
         }
         ToolsOutlook::Asked => {
             let what = if known.server.place.spec.image.is_some() {
@@ -324,10 +306,13 @@ fn list_notices(
             } else {
                 "has not answered yet"
             };
-            return vec![format!("the server `{name}` {what}: its tools come with a later turn")];
+            vec![format!("the server `{name}` {what}: its tools come with a later turn")]
         }
-    };
-    let guard = guard_for(&list.secrets);
+    }
+}
+
+/// Sentences about what of a server's list can't be used.
+fn describe_gaps(list: &ServerList, name: &str, guard: &WordGuard) -> Vec<String> {
     let first = list.skipped.iter().take(SKIPPED);
     let mut notices: Vec<String> =
         first.map(|text| format!("server `{name}`: {}", guard.error(text))).collect();
@@ -344,7 +329,8 @@ fn list_notices(
 /// Sets the version, a hash that changes with anything else of the tools.
 fn add_version(tools: McpTools) -> McpTools {
     let McpTools { tools, hidden, servers, notices, .. } = tools;
-    let hash = Sha256::digest(json!([tools, hidden, servers, notices]).to_string());
+    let parts = serde_json::to_vec(&(&tools, hidden, &servers, &notices)).unwrap_or_default();
+    let hash = Sha256::digest(parts);
     McpTools {
         version: hex::encode(&hash[..12]),
         unchanged: false,
@@ -352,5 +338,52 @@ fn add_version(tools: McpTools) -> McpTools {
         hidden,
         servers,
         notices,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_mcp::session::PromptArgument;
+    use codebutler_mcp::tools::ToolHints;
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_masked_and_cleaned_once_for_each_redactor_and_dialect() {
+        let tool = ServerTool {
+            name: "search".to_owned(),
+            title: None,
+            description: "Knows pass-phrase-of-ours.".to_owned(),
+            input_schema: Map::new(),
+            output_schema: None,
+            hints: ToolHints::default(),
+            annotations: Value::Null,
+        };
+        let mut list = ServerList::of_tools(vec![tool]);
+        let topic = PromptArgument {
+            name: "topic".to_owned(),
+            description: Some("Not pass-phrase-of-ours".to_owned()),
+            is_required: true,
+        };
+        let prompt =
+            ListedPrompt { name: "sum".to_owned(), description: None, arguments: vec![topic] };
+        list.prompts.push(prompt);
+        let spec = McpServerSpec { name: "docs".to_owned(), ..McpServerSpec::default() };
+        let redactor = || Arc::new(SecretRedactor::new(&[]).0);
+        let (one, other) = (redactor(), redactor());
+        let describe =
+            |dialect, redactor| describe_list(&list, &spec, &ModelLook { dialect, redactor });
+        let words = describe(SchemaDialect::Anthropic, &one);
+        let tool = &words.tools[0];
+        assert_eq!(tool.name, "mcp__docs__search");
+        assert!(tool.description.contains("Knows [redacted:secret]."), "{tool:?}");
+        let size = tool.name.len() + tool.description.len() + tool.schema.to_string().len();
+        assert_eq!(words.sizes, [size]);
+        assert_eq!(words.prompt_forms[0].arguments[0].about, "Not [redacted:secret]");
+        assert_eq!(words.notices.len(), 2, "{words:?}");
+        assert!(Arc::ptr_eq(&words, &describe(SchemaDialect::Anthropic, &one)));
+        assert!(!Arc::ptr_eq(&words, &describe(SchemaDialect::Anthropic, &other)));
+        assert!(!Arc::ptr_eq(&words, &describe(SchemaDialect::Gemini, &one)));
     }
 }

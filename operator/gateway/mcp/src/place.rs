@@ -38,6 +38,7 @@ pub struct ServerPlace {
     pub repo: Arc<Repo>,
     /// The entry in `spec.mcpServers`.
     pub spec: Arc<McpServerSpec>,
+    fingerprint: Arc<str>,
 }
 
 impl ServerPlace {
@@ -51,13 +52,14 @@ impl ServerPlace {
             server: spec.name.clone(),
             thread: thread.as_ref().filter(|_| !is_shared).map(|thread| thread.name.clone()),
         };
-        Self { key, thread, repo: Arc::clone(repo), spec: Arc::new(spec.clone()) }
+        let text = serde_json::to_vec(spec).unwrap_or_default();
+        let fingerprint = hex::encode(Sha256::digest(text)).into();
+        Self { key, thread, repo: Arc::clone(repo), spec: Arc::new(spec.clone()), fingerprint }
     }
 
     /// Hash of the entry in the Repo: once it changes, the session has to be opened anew.
     pub fn fingerprint(&self) -> String {
-        let text = serde_json::to_string(&*self.spec).unwrap_or_default();
-        hex::encode(Sha256::digest(text))
+        (*self.fingerprint).to_owned()
     }
 }
 

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 
 pub(crate) use self::kept::setup_look;
 use self::lists::describe_list;
-pub use self::lists::{DescribedTools, ServerList, ToolsOutlook};
+pub use self::lists::{DescribedList, ListWords, ServerList, ToolsOutlook};
 pub(crate) use self::lists::{count_tools, read_list};
 use super::bridges::ServerSecrets;
 use super::link::{LinkError, PodLinks};

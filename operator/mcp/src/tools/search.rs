@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 /// A tool in the search index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchEntry {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchEntry<'a> {
     /// Name of the tool for models.
-    pub name: String,
-    pub description: String,
+    pub name: &'a str,
+    pub description: &'a str,
     /// Bytes that its whole declaration takes.
     pub size: usize,
 }
@@ -36,7 +36,7 @@ const PREFIX_LETTERS: usize = 4;
 /// Shows all tools where they fit, and otherwise only those that were found before (`kept`), so that the list of a
 /// conversation does not change by itself.
 pub fn choose_shown(
-    entries: &[SearchEntry],
+    entries: &[SearchEntry<'_>],
     kept: &[&str],
     most: usize,
     most_bytes: usize,
@@ -46,8 +46,8 @@ pub fn choose_shown(
     let mut chosen = ShownTools::default();
     let mut left = most_bytes;
     for (index, entry) in entries.iter().enumerate() {
-        let is_shown = all
-            || (kept.contains(&&*entry.name) && chosen.shown.len() < most && entry.size <= left);
+        let is_shown =
+            all || (kept.contains(&entry.name) && chosen.shown.len() < most && entry.size <= left);
         if is_shown {
             left = left.saturating_sub(entry.size);
             chosen.shown.push(index);
@@ -59,12 +59,12 @@ pub fn choose_shown(
 }
 
 /// The tools that fit words best, the best first, by index. Rare words count more than common ones.
-pub fn search_tools(entries: &[SearchEntry], query: &str, most: usize) -> Vec<usize> {
+pub fn search_tools(entries: &[SearchEntry<'_>], query: &str, most: usize) -> Vec<usize> {
     let words: Vec<String> =
         split_words(query).into_iter().filter(|word| !COMMON.contains(&&**word)).collect();
     let texts: Vec<(Vec<String>, Vec<String>)> = entries
         .iter()
-        .map(|entry| (split_words(&entry.name), split_words(&entry.description)))
+        .map(|entry| (split_words(entry.name), split_words(entry.description)))
         .collect();
     let mut documents = HashMap::<&str, f64>::new();
     for word in &words {
@@ -85,7 +85,7 @@ pub fn search_tools(entries: &[SearchEntry], query: &str, most: usize) -> Vec<us
     let mut found: Vec<(usize, f64)> =
         texts.iter().map(score).enumerate().filter(|(_, score)| *score > 0.0).collect();
     found.sort_by(|(one, a), (other, b)| {
-        b.total_cmp(a).then_with(|| entries[*one].name.cmp(&entries[*other].name))
+        b.total_cmp(a).then_with(|| entries[*one].name.cmp(entries[*other].name))
     });
     found.into_iter().take(most).map(|(index, _)| index).collect()
 }
@@ -124,7 +124,7 @@ fn split_words(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn entries() -> Vec<SearchEntry> {
+    fn entries() -> Vec<SearchEntry<'static>> {
         let tools = [
             ("mcp__sentry__search_issues", "Finds issues of a project by words."),
             ("mcp__sentry__get_trace", "Shows a trace with its spans."),
@@ -132,13 +132,7 @@ mod tests {
             ("mcp__browser__takeScreenshot", "Saves a picture of the page."),
             ("mcp__linear__create_issue", "Creates an issue in a team."),
         ];
-        tools
-            .map(|(name, about)| SearchEntry {
-                name: name.into(),
-                description: about.into(),
-                size: 100,
-            })
-            .into()
+        tools.map(|(name, description)| SearchEntry { name, description, size: 100 }).into()
     }
 
     fn best(query: &str) -> Option<&'static str> {
@@ -170,7 +164,7 @@ mod tests {
         let few = choose_shown(&entries, &["mcp__db__query"], 4, 500);
         assert_eq!((few.shown, few.hidden), (vec![2], vec![0, 1, 3, 4]));
         assert_eq!(choose_shown(&entries, &[], 5, 499).shown, Vec::<usize>::new());
-        let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
+        let names: Vec<&str> = entries.iter().map(|entry| entry.name).collect();
         assert_eq!(choose_shown(&entries, &names, 2, 499).shown, [0, 1]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::wire::McpTool;
+use codebutler_crds::wire::{McpPromptForm, McpTool};
 use codebutler_gateway_core::mcp_facts::SessionOutcome;
 use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_mcp::session::ListedPrompt;
@@ -48,8 +48,8 @@ pub struct ServerList {
     pub about: String,
     /// Values that it was sent as credentials, to be masked in its words.
     pub secrets: Vec<String>,
-    /// The tools as models are shown them.
-    pub described: Mutex<Option<DescribedTools>>,
+    /// The list as models are shown it.
+    pub described: Mutex<Option<DescribedList>>,
     /// Time of the latest reading.
     pub(super) at: Mutex<Instant>,
 }
@@ -63,13 +63,29 @@ impl ServerList {
     /// True if another reading has brought the same: what was made of this one still holds.
     pub(super) fn has_same_words(&self, other: &Self) -> bool {
         let facts = |list: &Self| (list.is_cut, list.has_resources);
-        let words = |list: &Self| [list.version.clone(), list.about.clone()];
         facts(self) == facts(other)
-            && words(self) == words(other)
+            && self.version == other.version
+            && self.about == other.about
             && self.skipped == other.skipped
             && self.prompts == other.prompts
             && self.secrets == other.secrets
             && self.tools == other.tools
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_tools(tools: Vec<ServerTool>) -> Self {
+        Self {
+            tools,
+            skipped: vec!["a tool has no `name`".to_owned()],
+            is_cut: true,
+            prompts: Vec::new(),
+            has_resources: true,
+            version: "1.2.3".to_owned(),
+            about: "Finds issues.".to_owned(),
+            secrets: vec!["pass-phrase-of-ours".to_owned()],
+            described: Mutex::default(),
+            at: Mutex::new(Instant::now()),
+        }
     }
 
     /// Notes that the server has just given the same list again.
@@ -78,14 +94,31 @@ impl ServerList {
     }
 }
 
-/// Tools of a list, in its order, as models of one dialect are shown them.
+/// A list as models of one dialect are shown it.
 #[derive(Clone, Debug)]
-pub struct DescribedTools {
+pub struct DescribedList {
     /// The dialect of the schemas.
     pub dialect: SchemaDialect,
-    /// Redactor that has masked their words.
+    /// Redactor that has masked its words.
     pub redactor: Arc<SecretRedactor>,
-    pub tools: Arc<Vec<McpTool>>,
+    pub words: Arc<ListWords>,
+}
+
+/// Words of a list, masked.
+#[derive(Debug)]
+pub struct ListWords {
+    /// Its tools, in its order.
+    pub tools: Vec<McpTool>,
+    /// Bytes that the declaration of each of them takes.
+    pub sizes: Vec<usize>,
+    /// Purpose of the server.
+    pub about: String,
+    /// Names of its prompts.
+    pub prompts: Vec<String>,
+    /// Its prompts with what they are filled in with.
+    pub prompt_forms: Vec<McpPromptForm>,
+    /// Sentences about what is left out.
+    pub notices: Vec<String>,
 }
 
 /// The tools of a server as far as they are known without waiting for it.

@@ -81,7 +81,7 @@ impl SessionPool {
     }
 
     fn has_recalled(&self, key: &SessionKey, fingerprint: &str) -> bool {
-        self.0.state.lock().recalled.get(key).is_some_and(|of| of == fingerprint)
+        self.0.state.lock().recalled.get(key).is_some_and(|of| *of == *fingerprint)
     }
 }
 
@@ -167,26 +167,14 @@ mod tests {
         }
     }
 
-    fn list(tools: Vec<ServerTool>) -> ServerList {
-        ServerList {
-            tools,
-            skipped: vec!["a tool has no `name`".to_owned()],
-            is_cut: true,
-            prompts: Vec::new(),
-            has_resources: true,
-            version: "1.2.3".to_owned(),
-            about: "Finds issues.".to_owned(),
-            secrets: vec!["pass-phrase-of-ours".to_owned()],
-            described: Mutex::default(),
-            at: Mutex::new(Instant::now()),
-        }
-    }
-
     #[test]
     fn a_list_is_read_back_for_its_own_entry_and_without_a_secret() {
         let spec = hex::encode(Sha256::digest("entry"));
         let says = "Uses pass-phrase-of-ours.";
-        let all = list(vec![tool("search", says), tool("pass-phrase-of-ours", "Named badly.")]);
+        let all = ServerList::of_tools(vec![
+            tool("search", says),
+            tool("pass-phrase-of-ours", "Named badly."),
+        ]);
         let redactor = Arc::new(SecretRedactor::new(&[]).0);
         let guard = WordGuard::new(redactor, &all.secrets);
         let written = write_form(&all, spec.clone(), &guard).unwrap();
@@ -196,7 +184,7 @@ mod tests {
         assert!(read.has_same_words(&ServerList {
             tools: read.tools.clone(),
             secrets: Vec::new(),
-            ..list(Vec::new())
+            ..ServerList::of_tools(Vec::new())
         }));
         assert!(read.age() > OLD, "a server that can be asked is asked again");
         assert!(read_form(&written, "another entry").is_none());
