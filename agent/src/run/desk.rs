@@ -212,6 +212,7 @@ impl Agent {
             workflows: vec![],
             skills: vec![],
             forgers_told: self.forgers_told.clone(),
+            server_tools: self.server_tools.clone(),
             tell_after: self.tell_after,
             model_patience: self.model_patience,
             setup_limit: self.setup_limit,

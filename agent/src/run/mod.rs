@@ -67,6 +67,7 @@ use leftover::LeftoverNote;
 use mail::RoleMail;
 use progress::ProgressTelling;
 use seat::ConversationSeat;
+use servers::KeptServerTools;
 use wall::EgressWall;
 
 /// Long-poll timeout of one inbox request.
@@ -216,6 +217,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         workflows: vec![],
         skills: vec![],
         forgers_told: BTreeSet::new(),
+        server_tools: KeptServerTools::default(),
         tell_after,
         model_patience: Duration::from_secs(args.model_patience),
         setup_limit: args.setup_limit,
@@ -288,6 +290,8 @@ struct Agent {
     skills: Vec<SkillGuide>,
     /// Tools about which people were already told that their results imitated the system.
     forgers_told: BTreeSet<String>,
+    /// Tools of servers as the last run had them.
+    server_tools: KeptServerTools,
     /// Waiting time after which people are told that something takes long.
     tell_after: Duration,
     /// Retry budget for a model's provider that does not answer.

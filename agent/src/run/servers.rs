@@ -1,11 +1,13 @@
 //! Tools of the company's servers, listed in the background so that no model call waits for the list. The list that a
 //! model call was given stays as it is during that call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_guides::text::clip_text;
 use codebutler_guides::voice::join_lines;
 use codebutler_wire::{MCP_PREFIX, McpServer, McpTool, McpTools, is_tool_pattern};
+use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
@@ -30,6 +32,11 @@ const MOST_NAMES: usize = 400;
 const UNKNOWN: &str = "Tools of the company's servers can't be listed now. Go on without them; they are offered as soon as \
                        they can be.";
 
+/// The latest list of the role's tools, for its next run: the gateway does not send again what is known. Cheap to
+/// clone; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeptServerTools(Arc<Mutex<Option<McpTools>>>);
+
 /// Pending request for the list.
 type AskedList = AbortOnDropHandle<Result<McpTools, GatewayError>>;
 
@@ -38,6 +45,9 @@ pub(super) struct ServerList {
     gateway: GatewayClient,
     asked: Option<AskedList>,
     known: Option<McpTools>,
+    kept: KeptServerTools,
+    /// The last run's list, as the first request of this one names it: it is known once the gateway says that it holds.
+    before: Option<McpTools>,
     /// True if the last answer timed out: no other turn waits for it.
     late: bool,
     /// Tools offered to the model, with the version of the list that they come from.
@@ -46,12 +56,18 @@ pub(super) struct ServerList {
 
 impl ServerList {
     /// Starts the request; nothing for a role that may use no tool of a server.
-    pub(super) fn ask(gateway: &GatewayClient, tools: &[String]) -> Option<Self> {
+    pub(super) fn ask(
+        gateway: &GatewayClient,
+        tools: &[String],
+        kept: &KeptServerTools,
+    ) -> Option<Self> {
         let uses = tools.iter().any(|tool| is_tool_pattern(tool));
         let mut list = uses.then(|| Self {
             gateway: gateway.clone(),
             asked: None,
             known: None,
+            kept: kept.clone(),
+            before: kept.0.lock().clone(),
             late: false,
             offered: (None, Vec::new()),
         })?;
@@ -85,8 +101,11 @@ impl ServerList {
         };
         (self.asked, self.late) = (None, false);
         match answer {
-            Ok(Ok(list)) if list.unchanged => {}
-            Ok(Ok(list)) => self.known = Some(list),
+            Ok(Ok(list)) if list.unchanged => self.known = self.known.take().or(self.before.take()),
+            Ok(Ok(list)) => {
+                *self.kept.0.lock() = Some(list.clone());
+                self.known = Some(list);
+            }
             // An older gateway that does not know servers yet.
             Ok(Err(GatewayError::Unexpected { status, .. })) if status.as_u16() == 404 => {
                 self.known = Some(McpTools::default());
@@ -98,7 +117,7 @@ impl ServerList {
 
     fn begin(&mut self) {
         let gateway = self.gateway.clone();
-        let seen = self.known.as_ref().map(|known| known.version.clone());
+        let seen = self.known.as_ref().or(self.before.as_ref()).map(|list| list.version.clone());
         let asking = async move { gateway.server_tools(seen.as_deref()).await }.in_current_span();
         self.asked = Some(AbortOnDropHandle::new(tokio::spawn(asking)));
     }

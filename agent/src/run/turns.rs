@@ -158,7 +158,8 @@ impl Agent {
         just_started: bool,
     ) -> Result<Result<Box<RunGround>, RunEnding>, RunError> {
         let limit = Duration::from_secs(self.session.timeout_seconds.into());
-        let mut servers = ServerList::ask(&self.tools.gateway, &self.session.tools);
+        let mut servers =
+            ServerList::ask(&self.tools.gateway, &self.session.tools, &self.server_tools);
         if let Some(ended) = self.make_ready(limit).await? {
             return Ok(Err(ended));
         }

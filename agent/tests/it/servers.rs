@@ -11,7 +11,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::gateway::Servers;
-use crate::world::{World, calls, in_order, results, says};
+use crate::world::{World, calls, in_order, results, says, until};
 
 fn tool(name: &str, reads: bool) -> McpTool {
     McpTool {
@@ -99,6 +99,24 @@ async fn a_role_without_a_pattern_never_asks_and_one_without_servers_is_told_not
     let told = inner.asked[0].iter().map(ToString::to_string).collect::<String>();
     assert!(!told.contains("servers") && !told.contains("server-words"), "{told}");
     assert_eq!(inner.asked[0].len(), plain["messages"].as_array().unwrap().len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_run_of_a_process_is_not_sent_the_list_again() {
+    let answers = vec![says("one"), says("two")];
+    let mut world = world(&[tool("mcp__tracker__search", true)], answers).await;
+    world.gateway.lock().session.idle_timeout_seconds = 600;
+    let pod = world.pod(None);
+    let gateway = world.gateway.clone();
+    until("the first run is over", || gateway.lock().reports.len() == 2).await;
+    gateway.lock().say("go on", true);
+    until("the second run is over", || gateway.lock().reports.len() == 4).await;
+    let inner = gateway.lock();
+    assert_eq!((inner.servers.listed, inner.servers.unchanged), (2, 1));
+    drop(inner);
+    assert_eq!(offered(&world, 1), offered(&world, 0));
+    assert_eq!(offered(&world, 1).last().unwrap(), "mcp__tracker__search");
+    drop(pod);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

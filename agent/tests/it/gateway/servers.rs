@@ -30,8 +30,9 @@ pub(crate) struct Servers {
     pub allowed: BTreeSet<String>,
     /// Calls that were carried out.
     pub calls: Vec<McpCall>,
-    /// Number of requests for the list.
+    /// Number of requests for the list, and of those that were answered without it.
     pub listed: usize,
+    pub unchanged: usize,
     /// Tools that there are as well once one was called.
     pub grows: Vec<McpTool>,
     /// The list comes so much later.
@@ -69,8 +70,8 @@ async fn tools(
         inner.servers.delay
     };
     tokio::time::sleep(delay).await;
-    let inner = gateway.lock();
-    let servers = &inner.servers;
+    let mut inner = gateway.lock();
+    let servers = &mut inner.servers;
     let hidden = u32::try_from(servers.hidden.len()).unwrap();
     let mut list = McpTools { hidden, ..servers.list.clone() };
     list.version = hex::encode(Sha256::digest(serde_json::to_string(&list).unwrap()));
@@ -80,6 +81,7 @@ async fn tools(
         list.tools = servers.hidden.iter().filter(fits).cloned().collect();
     }
     if query.get("seen") == Some(&list.version) {
+        servers.unchanged += 1;
         return Json(McpTools::unchanged_since(list.version));
     }
     Json(list)
