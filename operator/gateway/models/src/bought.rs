@@ -58,7 +58,7 @@ impl BoughtCall {
         self.begun = Instant::now();
     }
 
-    /// Price of the call.
+    /// The price that was granted for the call.
     pub const fn price(&self) -> NanoUsd {
         self.price
     }

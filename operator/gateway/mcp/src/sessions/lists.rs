@@ -104,16 +104,16 @@ pub struct DescribedList {
     pub words: Arc<ListWords>,
 }
 
-/// Words of a list, masked.
+/// Words of a list, masked, with schemas that models take.
 #[derive(Debug)]
 pub struct ListWords {
-    /// Its tools, in its order.
+    /// Tools that can be used, in the order of the list.
     pub tools: Vec<McpTool>,
     /// Bytes that the declaration of each of them takes.
     pub sizes: Vec<usize>,
-    /// Purpose of the server.
+    /// Purpose of the server, in its own words.
     pub about: String,
-    /// Names of its prompts.
+    /// Names of its prompts, as a model knows them.
     pub prompts: Vec<String>,
     /// Its prompts with what they are filled in with.
     pub prompt_forms: Vec<McpPromptForm>,
