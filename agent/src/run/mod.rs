@@ -174,7 +174,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
     let wall = EgressWall::new(gateway.clone(), &args);
     let connected = if args.seat {
         Some(tokio::select! {
-            toolbox = unclaimed::await_thread(&args, &gateway, &relay) => toolbox?,
+            toolbox = unclaimed::await_thread(&args, &gateway, &relay, &wall) => toolbox?,
             never = wall.look_ahead() => match never {},
         })
     } else {

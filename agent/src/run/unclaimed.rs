@@ -1,12 +1,13 @@
 //! A pod that was made before anybody has written: it waits until a Thread takes it, with a clone of the base
-//! branch. Its token opens nothing but that question and fetches, and no command runs before it is answered.
+//! branch. Its token opens nothing but that question, fetches and the Repo's hosts. No command runs before it is
+//! answered but the set-up of that clone.
 
 use std::mem::{Discriminant, discriminant};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{ErrorCode, SeatAnswer};
+use codebutler_wire::{ErrorCode, SeatAnswer, SeatSetUp};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -14,12 +15,15 @@ use tracing::Instrument as _;
 
 use super::RunError;
 use super::turns::PREPARING;
+use super::wall::EgressWall;
 use crate::alive;
 use crate::args::RunArgs;
 use crate::gateway::{GatewayClient, GatewayError};
 use crate::relay::GitRelay;
 use crate::toolbox::client::{ToolboxClient, ToolboxError};
-use crate::toolbox::protocol::{CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest};
+use crate::toolbox::protocol::{
+    CommitAuthor, SetUp, SetUpEnd, ToolboxHello, ToolboxReply, ToolboxRequest,
+};
 
 /// The longest that one question waits.
 const LONG_POLL: Duration = Duration::from_secs(25);
@@ -32,14 +36,20 @@ const REFRESH: Duration = Duration::from_mins(5);
 /// After a clone or fetch that failed: a clone begins from nothing, so each that follows waits twice as long.
 const AGAIN: Duration = Duration::from_secs(20);
 const MOST_AGAIN: Duration = Duration::from_mins(10);
+/// Time limit for the pod's confinement to come up before a set-up. Later ones are tried after each fetch.
+const WALL: Duration = Duration::from_mins(1);
+/// Time by which a set-up may end later than its command has to.
+const SLACK: Duration = Duration::from_mins(1);
 
 /// Returns once a Thread has taken the pod, with the toolbox, which takes one connection only.
 pub(super) async fn await_thread(
     args: &RunArgs,
     gateway: &GatewayClient,
     relay: &GitRelay,
+    wall: &EgressWall,
 ) -> Result<ToolboxClient, RunError> {
     let toolbox = ToolboxClient::connect(&args.socket).await?;
+    let wanted = WantedSetUp::default();
     let mut known = Instant::now();
     let mut told = ToldCauses::default();
     let mut clone: Option<CloneTask> = None;
@@ -60,12 +70,22 @@ pub(super) async fn await_thread(
                 }
                 return Ok(toolbox);
             }
-            Ok(SeatAnswer { thread: None, base_branch }) => {
+            Ok(SeatAnswer { thread: None, base_branch, set_up }) => {
                 (wait, known) = (LONG_POLL, Instant::now());
                 told = ToldCauses::default();
+                *wanted.lock() = set_up;
                 if clone.is_none() {
-                    let hello = hello_for(&base_branch, &args.role, relay);
-                    clone = Some(CloneTask::start(toolbox.clone(), hello, args.share.clone()));
+                    clone = Some(CloneTask::start(CloneKeeper {
+                        toolbox: toolbox.clone(),
+                        hello: hello_for(&base_branch, &args.role, relay),
+                        busy: Arc::default(),
+                        share: args.share.clone(),
+                        wanted: Arc::clone(&wanted),
+                        wall: wall.clone(),
+                        relay: relay.clone(),
+                        seconds: args.setup_limit,
+                        known: None,
+                    }));
                 }
             }
             Err(error) if outlasts(&error, known) => {
@@ -117,15 +137,15 @@ fn hello_for(base: &str, role: &str, relay: &GitRelay) -> ToolboxHello {
 /// Keeps the clone near the base branch until it is dropped: a Thread that takes the pod waits for what is under way.
 struct CloneTask {
     task: JoinHandle<ToolboxError>,
+    toolbox: ToolboxClient,
     /// Held while the toolbox clones or fetches.
     busy: Arc<Mutex<()>>,
 }
 
 impl CloneTask {
-    fn start(toolbox: ToolboxClient, hello: ToolboxHello, share: Option<PathBuf>) -> Self {
-        let busy = Arc::<Mutex<()>>::default();
-        let work = keep_clone(toolbox, hello, Arc::clone(&busy), share).in_current_span();
-        Self { task: tokio::spawn(work), busy }
+    fn start(keeper: CloneKeeper) -> Self {
+        let (toolbox, busy) = (keeper.toolbox.clone(), Arc::clone(&keeper.busy));
+        Self { task: tokio::spawn(keeper.keep().in_current_span()), toolbox, busy }
     }
 
     /// Resolves when the toolbox's connection is lost: the pod has to fail then, since it can't serve a Thread.
@@ -136,7 +156,8 @@ impl CloneTask {
         }
     }
 
-    /// Waits for the clone or fetch under way: the worktree is the toolbox's alone meanwhile.
+    /// Waits for the clone or fetch under way: the worktree is the toolbox's alone meanwhile. A set-up is cut off
+    /// instead: the Thread does it, once it needs it.
     async fn settle(mut self) -> Result<(), ToolboxError> {
         let busy = Arc::clone(&self.busy);
         let settled = timeout(PREPARING, busy.lock_owned());
@@ -146,7 +167,7 @@ impl CloneTask {
                 // Before the lock is free again: nothing else is begun.
                 self.task.abort();
                 drop(held);
-                Ok(())
+                self.toolbox.ask(ToolboxRequest::EndSetUp).await.map(drop)
             }
             error = self.failed() => Err(error),
         }
@@ -159,41 +180,103 @@ impl Drop for CloneTask {
     }
 }
 
-/// Ends with what the toolbox failed by. In `share` the kubelet finds that there is a clone.
-async fn keep_clone(
+/// The set-up that is wanted, by the gateway's last answer.
+type WantedSetUp = Arc<parking_lot::Mutex<Option<SeatSetUp>>>;
+
+/// Everything that a clone is kept with.
+struct CloneKeeper {
     toolbox: ToolboxClient,
     hello: ToolboxHello,
     busy: Arc<Mutex<()>>,
+    /// Folder in which the kubelet finds that there is a clone.
     share: Option<PathBuf>,
-) -> ToolboxError {
-    if let Err(error) = toolbox.ask(ToolboxRequest::Hello(hello)).await {
-        return error;
-    }
-    let mut failures = 0;
-    loop {
-        let held = busy.lock().await;
-        let done = toolbox.ask(ToolboxRequest::PrepareBase).await;
-        drop(held);
-        match done {
-            Ok(ToolboxReply::Text(done)) => {
-                tracing::info!(done, "clone_ready");
-                failures = 0;
-                if let Some(Err(error)) = share.as_deref().map(alive::note_clone) {
-                    tracing::warn!(%error, "clone_mark_failed");
-                }
-            }
-            Ok(other) => {
-                failures += 1;
-                tracing::warn!(
-                    ?other,
-                    failures,
-                    request = "prepare_base",
-                    "toolbox_request_failed"
-                );
-            }
-            Err(error) => return error,
+    wanted: WantedSetUp,
+    wall: EgressWall,
+    relay: GitRelay,
+    /// Timeout of a set-up.
+    seconds: u32,
+    /// Fingerprint of the last set-up that the log has.
+    known: Option<String>,
+}
+
+impl CloneKeeper {
+    /// Ends with what the toolbox failed by.
+    async fn keep(mut self) -> ToolboxError {
+        if let Err(error) = self.toolbox.ask(ToolboxRequest::Hello(self.hello.clone())).await {
+            return error;
         }
-        sleep(pause_after(failures)).await;
+        let mut failures = 0;
+        loop {
+            let held = self.busy.lock().await;
+            let done = self.toolbox.ask(ToolboxRequest::PrepareBase).await;
+            drop(held);
+            match done {
+                Ok(ToolboxReply::Text(done)) => {
+                    tracing::info!(done, "clone_ready");
+                    failures = 0;
+                    if let Some(Err(error)) = self.share.as_deref().map(alive::note_clone) {
+                        tracing::warn!(%error, "clone_mark_failed");
+                    }
+                    if let Err(error) = self.set_up().await {
+                        return error;
+                    }
+                }
+                Ok(other) => {
+                    failures += 1;
+                    tracing::warn!(
+                        ?other,
+                        failures,
+                        request = "prepare_base",
+                        "toolbox_request_failed"
+                    );
+                }
+                Err(error) => return error,
+            }
+            sleep(pause_after(failures)).await;
+        }
+    }
+
+    /// Sets the clone up where that is wanted, unless it is. The pod counts as ready meanwhile.
+    async fn set_up(&mut self) -> Result<(), ToolboxError> {
+        let Some(wanted) = self.wanted.lock().clone() else { return Ok(()) };
+        if wanted.requires_enforcement && timeout(WALL, self.wall.stands_ahead()).await.is_err() {
+            tracing::warn!("setup_unconfined");
+            return Ok(());
+        }
+        self.relay.take_turned_away();
+        let request = ToolboxRequest::SetUpBase { command: wanted.command, seconds: self.seconds };
+        let limit = Duration::from_secs(self.seconds.into()) + SLACK;
+        match timeout(limit, self.toolbox.ask(request)).await {
+            Ok(Ok(ToolboxReply::SetUp(None))) => {}
+            Ok(Ok(ToolboxReply::SetUp(Some(done)))) => self.log_set_up(done),
+            Ok(Ok(other)) => {
+                tracing::warn!(?other, request = "set_up_base", "toolbox_request_failed");
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(_) => tracing::warn!(why = "it took too long", "worktree_setup_failed"),
+        }
+        Ok(())
+    }
+
+    /// A failure is no reason to give the pod up: a Thread that takes it tries again, and tells people.
+    fn log_set_up(&mut self, done: SetUp) {
+        if self.known.as_ref() == Some(&done.fingerprint) {
+            return;
+        }
+        let refused = self.relay.take_turned_away().join("; ");
+        match (&done.missing, &done.ended) {
+            (Some(program), _) => {
+                tracing::warn!(why = "a program is missing", program, "worktree_setup_failed");
+            }
+            (None, Some(ended)) if ended.is_success() => {
+                tracing::info!(seconds = ended.seconds, "clone_set_up");
+            }
+            (None, ended) => {
+                let why = ended.as_ref().map(|SetUpEnd { verdict, .. }| verdict.as_str());
+                tracing::warn!(why, refused, "worktree_setup_failed");
+            }
+        }
+        self.known = Some(done.fingerprint);
     }
 }
 

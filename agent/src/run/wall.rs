@@ -61,6 +61,14 @@ impl EgressWall {
         }
     }
 
+    /// Returns once a look ahead has found that nothing but the gateway can be reached; at once where there is nothing
+    /// to try.
+    pub(super) async fn stands_ahead(&self) {
+        while self.ways.is_some() && !self.ahead.stands(Instant::now()) {
+            sleep(STEP).await;
+        }
+    }
+
     /// Waits until the gateway lets the pod work: because nothing else can be reached, or because
     /// the Repo does not mind. It tells people what has to be mended.
     pub(super) async fn stands(&self) -> Result<(), GatewayError> {

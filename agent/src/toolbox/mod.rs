@@ -50,6 +50,7 @@ use tracing::Instrument as _;
 use self::command::CommandShell;
 use self::copy::WorktreeCopy;
 use self::environment::CommandEnvironment;
+use self::server::BaseShell;
 use crate::args::{CommandAccess, ToolboxArgs};
 use crate::sandbox::{SandboxMode, SandboxPlan};
 
@@ -116,6 +117,10 @@ async fn serve_once(args: &ToolboxArgs) -> Result<(), StartError> {
     let copy = (args.worktree == CommandAccess::ReadOnly)
         .then(|| WorktreeCopy::of(&args.work_dir, &args.role));
     let shell = Arc::new(make_shell(args, copy.as_ref())?);
+    let copy = copy.map(|copy| {
+        let args = args.clone();
+        (copy, BaseShell::new(move || make_shell(&args, None)))
+    });
     let stream = tokio::select! {
         stream = accept_one(&args.socket) => stream?,
         _ = terminate.recv() => return Ok(()),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 
 /// The toolbox' own files beside the worktree, and the folders that it can't work without.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "",
     ".git.lock",
     ".base",
@@ -22,6 +22,7 @@ const OWN: [&str; 15] = [
     ".setup.lock",
     ".branch.note",
     ".snapshot.index",
+    ".unclaimed",
     "tree",
     "tree/.git",
     "copy",

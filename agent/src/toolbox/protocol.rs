@@ -1,6 +1,8 @@
 //! The protocol between agent and toolbox: length-delimited JSON frames over one Unix socket. Requests carry ids and
 //! are answered in any order.
 
+mod set_up;
+
 use codebutler_browser::{ColorScheme, ScreenSize};
 use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,8 @@ use tokio_util::codec::LengthDelimitedCodec;
 use crate::memory::{LearningChange, MemoryCitation, PruneSignal};
 use crate::research::KnownResearch;
 use crate::tool_args as args;
+
+pub use self::set_up::{SetUp, SetUpEnd};
 
 /// Longest frame, in bytes, either way.
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;
@@ -144,6 +148,14 @@ pub enum ToolboxRequest {
         plan: SetUp,
         ended: SetUpEnd,
     },
+    /// Sets up the clone of the base branch as long as no thread works in it, unless that was tried with the same lock
+    /// files. → [`ToolboxReply::SetUp`]: how it ended
+    SetUpBase {
+        command: Option<String>,
+        seconds: u32,
+    },
+    /// Waits until nothing is left of a set-up that was cancelled. → [`ToolboxReply::Text`]
+    EndSetUp,
     /// Waits until a background job has ended. → [`ToolboxReply::Text`]
     JobEnded {
         /// The job's number, from the reply to `Bash`.
@@ -337,45 +349,6 @@ pub struct KeptSnapshot {
     /// Files among them that no ignore file names and no tool made.
     #[serde(default)]
     pub at_risk: Vec<String>,
-}
-
-/// The set-up of a worktree: its command and its last result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetUp {
-    /// Command line for the shell.
-    pub command: String,
-    /// The files that ask for it; none if the Repo does.
-    pub from: Vec<String>,
-    /// Another one for each command and state of the lock files.
-    pub fingerprint: String,
-    /// The file with its output; Read takes it.
-    pub log: String,
-    /// A program that it needs and the image lacks.
-    pub missing: Option<String>,
-    /// Result of its last run, if it has run.
-    pub ended: Option<SetUpEnd>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetUpEnd {
-    /// Exit code; none if the command was killed.
-    pub code: Option<i32>,
-    pub seconds: u32,
-    /// Sentence on how the command ended.
-    pub verdict: String,
-    /// Last lines of the output.
-    pub tail: String,
-    /// Requests that the gateway refused meanwhile, a sentence each.
-    pub refused: Vec<String>,
-    /// True once people were told.
-    pub told: bool,
-}
-
-impl SetUpEnd {
-    /// True if the command succeeded, and the worktree is ready.
-    pub fn is_success(&self) -> bool {
-        self.code == Some(0)
-    }
 }
 
 /// A request about pictures in the worktree or of a page.

@@ -2,6 +2,7 @@
 
 mod images;
 mod reading;
+mod set_up;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ use super::setup::{self, ToolboxSite};
 use super::toolchains::{self, KnownPrograms};
 use crate::tool_args as args;
 use codebutler_guides::policy::builds::is_build;
-use codebutler_guides::text::clip_text;
+
+pub(super) use self::set_up::BaseShell;
 
 /// Refusal to change files, for a role that works in a copy.
 const NO_CHANGE: &str = "this role may not change the worktree (`workspace.worktree: ReadOnly`)";
@@ -43,7 +45,7 @@ pub(super) async fn serve_toolbox(
     stream: UnixStream,
     work: &Path,
     shell: Arc<CommandShell>,
-    copy: Option<WorktreeCopy>,
+    copy: Option<(WorktreeCopy, BaseShell)>,
 ) {
     let mut frames = Framed::new(stream, frame_codec());
     let toolbox = Arc::new(Toolbox::new(work, shell, copy));
@@ -90,6 +92,8 @@ struct Toolbox {
     shell: Arc<CommandShell>,
     /// Copy of the worktree in which commands run, if they don't run in the worktree.
     copy: Option<Arc<WorktreeCopy>>,
+    /// Shell for the worktree itself, if commands don't run in it.
+    base_shell: Option<BaseShell>,
     hello: Mutex<Option<ToolboxHello>>,
     base: git::BaseCommit,
     hooks: git::ToldHooks,
@@ -101,11 +105,13 @@ struct Toolbox {
 }
 
 impl Toolbox {
-    fn new(work: &Path, shell: Arc<CommandShell>, copy: Option<WorktreeCopy>) -> Self {
+    fn new(work: &Path, shell: Arc<CommandShell>, copy: Option<(WorktreeCopy, BaseShell)>) -> Self {
+        let (copy, base_shell) = copy.unzip();
         Self {
             work: work.to_owned(),
             shell,
             copy: copy.map(Arc::new),
+            base_shell,
             hello: Mutex::default(),
             base: git::BaseCommit::default(),
             hooks: git::ToldHooks::default(),
@@ -158,7 +164,9 @@ impl Toolbox {
             }
             request @ (ToolboxRequest::PlanSetUp { .. }
             | ToolboxRequest::SetUp { .. }
-            | ToolboxRequest::SetUpTold { .. }) => self.set_up(request).await,
+            | ToolboxRequest::SetUpTold { .. }
+            | ToolboxRequest::SetUpBase { .. }
+            | ToolboxRequest::EndSetUp) => self.set_up(request).await,
             ToolboxRequest::JobEnded { job } => {
                 self.shell.job_ended(job).await;
                 Ok(ToolboxReply::Text(String::new()))
@@ -197,10 +205,7 @@ impl Toolbox {
                 Ok(ToolboxReply::Text(String::new()))
             }
             ToolboxRequest::GitPush => self.push().await,
-            ToolboxRequest::UpdateKey => {
-                let place = self.place()?;
-                run_blocking(move || git::update_key(&place)).await.map(ToolboxReply::Text)
-            }
+            ToolboxRequest::UpdateKey => self.update_key().await,
             ToolboxRequest::GitUpdate { key, again, merged } => {
                 self.update(key, again, merged).await
             }
@@ -223,6 +228,11 @@ impl Toolbox {
                     .map(ToolboxReply::Text)
             }
         }
+    }
+
+    async fn update_key(&self) -> Result<ToolboxReply, ToolError> {
+        let place = self.place()?;
+        run_blocking(move || git::update_key(&place)).await.map(ToolboxReply::Text)
     }
 
     async fn begin(&self, made_at: Option<String>) -> Result<ToolboxReply, ToolError> {
@@ -300,37 +310,6 @@ impl Toolbox {
     async fn keep_work(&self) -> Result<ToolboxReply, ToolError> {
         let place = self.place()?;
         run_blocking(move || git::keep_work(&place)).await.map(ToolboxReply::Kept)
-    }
-
-    async fn set_up(&self, request: ToolboxRequest) -> Result<ToolboxReply, ToolError> {
-        match request {
-            ToolboxRequest::PlanSetUp { command } => {
-                if let Some(copy) = &self.copy {
-                    copy.set_up_with(command);
-                    return Ok(ToolboxReply::SetUp(None));
-                }
-                let site = self.site(&self.tree()?)?;
-                run_blocking(move || Ok(site.plan(command.as_deref())))
-                    .await
-                    .map(ToolboxReply::SetUp)
-            }
-            ToolboxRequest::SetUp { plan, seconds } => {
-                let _turn = self.turn(true).await;
-                // Missing downloads are reported with the first command that builds.
-                self.shell.downloads().linked().await;
-                let done = self.site(&self.tree()?)?.perform(&self.shell, &plan, seconds).await;
-                done.map(|done| ToolboxReply::SetUp(Some(done)))
-            }
-            ToolboxRequest::SetUpTold { plan, ended } => {
-                let site = self.site(&self.tree()?)?;
-                run_blocking(move || site.told(&plan, ended)).await?;
-                Ok(ToolboxReply::Text(String::new()))
-            }
-            other => Ok(ToolboxReply::Failed(format!(
-                "no set-up: {}",
-                clip_text(&format!("{other:?}"), 60)
-            ))),
-        }
     }
 
     /// Finds the role's surroundings; with the versions of its programs, if it can run any.

@@ -2,9 +2,57 @@
 
 use std::net::TcpListener;
 
-use codebutler_wire::EgressWay;
+use codebutler_wire::{EgressWay, SeatSetUp};
 
-use crate::world::{World, in_order, says, until};
+use crate::world::{Pod, World, in_order, says, until};
+
+/// Starts a pod that waits for a Thread, and whose clone is set up with this.
+fn seat(world: &mut World, setup: &str) -> Pod {
+    let share = world.path("share");
+    std::fs::create_dir(&share).unwrap();
+    {
+        let mut inner = world.gateway.lock();
+        let command = Some(setup.to_owned());
+        inner.session.setup.clone_from(&command);
+        inner.seat_set_up = Some(SeatSetUp { command, requires_enforcement: true });
+    }
+    world.pod_with(None, |agent| {
+        agent.arg("--seat").arg("--share").arg(&share);
+    })
+}
+
+fn take(world: &World) {
+    let mut inner = world.gateway.lock();
+    inner.say("Are you there?", true);
+    inner.seat_taken = true;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clone_is_set_up_while_it_waits_and_not_again_by_the_thread_that_takes_it() {
+    let mut world = World::new(in_order(vec![says("Here I am.")])).await;
+    let pod = seat(&mut world, "mkdir -p deps; echo once >> deps/ran");
+    until("a set-up", || world.path("work/.setup.json").exists()).await;
+    take(&world);
+    assert!(pod.ended().await.success());
+    let ran = std::fs::read_to_string(world.tree("deps/ran")).unwrap();
+    assert_eq!(ran, "once\n");
+    let posts: Vec<_> = world.gateway.lock().post_texts().into_iter().map(str::to_owned).collect();
+    assert!(posts.len() == 2 && posts[0].starts_with("The worktree is set up"), "{posts:?}");
+    assert!(world.gateway.lock().builds.is_empty(), "the Thread needed no build slot");
+    let head = std::fs::read_to_string(world.tree(".git/HEAD")).unwrap();
+    assert_eq!(head.trim(), "ref: refs/heads/codebutler/t");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_does_not_wait_for_a_set_up_that_is_under_way_and_does_its_own() {
+    let mut world = World::new(in_order(vec![says("Here I am.")])).await;
+    let pod = seat(&mut world, "echo once >> ran; test $(wc -l < ran) -gt 1 || sleep 1000");
+    until("a set-up that has begun", || world.tree("ran").exists()).await;
+    take(&world);
+    assert!(pod.ended().await.success());
+    assert_eq!(std::fs::read_to_string(world.tree("ran")).unwrap(), "once\nonce\n");
+    assert_eq!(world.gateway.lock().post_texts().last(), Some(&"Here I am."));
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_way_that_opened_after_the_look_ahead_is_told_once_the_pod_is_taken() {

@@ -19,6 +19,20 @@ pub struct SeatAnswer {
     pub thread: Option<String>,
     /// The branch to have a clone of until then.
     pub base_branch: String,
+    /// Set-up of that clone, if commands of some role will work in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_up: Option<SeatSetUp>,
+}
+
+/// The set-up of a clone that waits for a Thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeatSetUp {
+    /// The Repo's command; without one it is found by the files in the clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// True if no command may run while the pod can reach anything but the gateway.
+    pub requires_enforcement: bool,
 }
 
 /// Everything a role needs to know to start a run. Taken once per turn boundary.

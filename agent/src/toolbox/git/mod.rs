@@ -41,6 +41,7 @@ mod surroundings;
 mod taking;
 mod templates;
 mod tracked;
+mod unclaimed;
 mod update;
 mod worktree;
 
@@ -80,6 +81,7 @@ pub use skills::read_skills;
 pub use surroundings::find_surroundings;
 pub use templates::read_templates;
 pub(super) use tracked::tracked_made;
+pub use unclaimed::{is_unclaimed, note_set_up};
 pub use update::{UpdateOutcome, update_branch, update_key};
 
 /// The volume's folder, with the branches, author and remote that Git works with.

@@ -15,13 +15,11 @@ use super::rewrite::{BranchRewrite, describe_lost, describe_missing, find_rewrit
 use super::sealed::is_descendant;
 use super::seen::{add_note, keep_commit, last_seen, note_seen, write_note};
 use super::taking::{TakenOver, put_on_top};
+use super::unclaimed::{CloneMark, append_upstream, discard_clone, open_at};
 use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
 use super::{GitSite, short_id, tracking_ref};
 use crate::relay::public_url;
 use crate::toolbox::ToolError;
-
-/// Marker beside the worktree, where no command reaches: the clone in it is no thread's yet.
-const UNCLAIMED: &str = ".unclaimed";
 
 /// Clones or updates; says in a line what was done.
 pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
@@ -32,6 +30,9 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
 /// so that a clone that is at it has nothing to fetch.
 pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
+    if let CloneMark::SetUp(at) = CloneMark::read(&place.work) {
+        return claim_set_up(place, at);
+    }
     if place.tree().join(".git").symlink_metadata().is_err() {
         claim_clone(place)?;
         return clone_repository(place, CloneHead::Branch);
@@ -82,8 +83,11 @@ fn repair_worktree(place: &GitSite) -> Vec<String> {
 /// is on no branch.
 pub fn prepare_base(place: &GitSite) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
-    let io = |e: std::io::Error| ToolError::Failed(format!("the clone can't be made: {e}"));
-    fs::write(place.work.join(UNCLAIMED), "").map_err(io)?;
+    match CloneMark::read(&place.work) {
+        CloneMark::Claimed => CloneMark::Untouched.write(&place.work)?,
+        CloneMark::Untouched => {}
+        CloneMark::SetUp(at) => return follow_base(place, at),
+    }
     if place.tree().join(".git").symlink_metadata().is_err() {
         return clone_repository(place, CloneHead::Nowhere);
     }
@@ -101,11 +105,63 @@ pub fn prepare_base(place: &GitSite) -> Result<String, ToolError> {
     Ok(format!("{} moved on to {}", place.hello.branch, short_id(tip)))
 }
 
+/// The same for a clone in which a set-up has run: what that has made stays, unless it is in the way.
+fn follow_base(place: &GitSite, at: Oid) -> Result<String, ToolError> {
+    let branch = &place.hello.branch;
+    if let Some(repo) = open_at(place, at) {
+        place.fetch(&repo)?;
+        let tip = remote_tip(place, &repo)?;
+        if tip == at {
+            return Ok(format!("{branch} is at {}", short_id(tip)));
+        }
+        if go_to(place, &repo, &repo.find_commit(tip)?)?.is_none() {
+            repo.set_head_detached(tip)?;
+            CloneMark::SetUp(tip).write(&place.work)?;
+            return Ok(format!("{branch} moved on to {}", short_id(tip)));
+        }
+    }
+    discard_clone(place)?;
+    clone_repository(place, CloneHead::Nowhere)
+}
+
+/// A clone in which a set-up has run becomes this thread's. It is made anew where it is not as the set-up should have
+/// left it, or in the way of newer commits: nobody has worked in it yet.
+fn claim_set_up(place: &GitSite, at: Oid) -> Result<String, ToolError> {
+    let done = if let Ok(Some(done)) = begin_set_up(place, at) {
+        done
+    } else {
+        discard_clone(place)?;
+        clone_repository(place, CloneHead::Branch)?
+    };
+    CloneMark::Claimed.write(&place.work)?;
+    Ok(done)
+}
+
+/// Puts such a clone on the thread's branch. None if it has to be made anew. References are fetched, since commands can
+/// have written them.
+fn begin_set_up(place: &GitSite, at: Oid) -> Result<Option<String>, ToolError> {
+    let Some(repo) = open_at(place, at) else { return Ok(None) };
+    place.fetch(&repo)?;
+    let (tip, lost) = branch_tip(place, &repo)?;
+    if tip != at && go_to(place, &repo, &repo.find_commit(tip)?)?.is_some() {
+        return Ok(None);
+    }
+    repo.reference(&place.local(), tip, true, "thread's branch")?;
+    repo.set_head(&place.local())?;
+    append_upstream(place);
+    let done = format!("{} is at {}", place.hello.branch, short_id(tip));
+    let Some(why) = lost else {
+        note_seen(place, &repo, tip)?;
+        return Ok(Some(done));
+    };
+    note_lost(place, &why);
+    Ok(Some(format!("{done}: {why}")))
+}
+
 /// A clone that no thread had becomes this thread's. No command has run in it yet, or its configuration would not
 /// be written to. True if it was nobody's until now.
 fn claim_clone(place: &GitSite) -> Result<bool, ToolError> {
-    let mark = place.work.join(UNCLAIMED);
-    if mark.symlink_metadata().is_err() {
+    if CloneMark::read(&place.work) == CloneMark::Claimed {
         return Ok(false);
     }
     let git = place.tree().join(".git");
@@ -113,8 +169,7 @@ fn claim_clone(place: &GitSite) -> Result<bool, ToolError> {
         control::check_git(&git)?;
         track_branch(place, &Repository::open(place.tree())?)?;
     }
-    fs::remove_file(mark)
-        .map_err(|e| ToolError::Failed(format!("the worktree can't be made: {e}")))?;
+    CloneMark::Claimed.write(&place.work)?;
     Ok(true)
 }
 

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use codebutler_wire::history::ToldEntry;
 use codebutler_wire::{
     ApprovalRequest, ApprovalState, BuildWant, EgressReport, ErrorCode, MessageAuthor, OtherThread,
-    PendingItem, PostMessage, RoleCard, RoleSession, RunReport, ShowComparison, SlackTs,
+    PendingItem, PostMessage, RoleCard, RoleSession, RunReport, SeatSetUp, ShowComparison, SlackTs,
     ThreadMessage, ThreadOverlap, WebSearch,
 };
 use serde_json::Value;
@@ -84,6 +84,8 @@ pub(crate) struct Inner {
     pub servers: Servers,
     /// True once a Thread has taken the pod that waits for one.
     pub seat_taken: bool,
+    /// Set-up of the clone of that pod.
+    pub seat_set_up: Option<SeatSetUp>,
     /// Reports of pods on ways out.
     pub egress: Vec<EgressReport>,
     pub(super) model: Model,
@@ -189,6 +191,7 @@ impl Inner {
             builds: vec![],
             servers: Servers::default(),
             seat_taken: false,
+            seat_set_up: None,
             egress: vec![],
             model,
             clock: 1000,

@@ -28,11 +28,12 @@ async fn seat(
     loop {
         let taken = gateway.lock().seat_taken;
         if taken || Instant::now() >= deadline {
-            let (thread, base_branch) = {
-                let inner = gateway.lock();
-                (inner.session.thread.clone(), inner.session.base_branch.clone())
-            };
-            return Json(SeatAnswer { thread: taken.then_some(thread), base_branch });
+            let inner = gateway.lock();
+            return Json(SeatAnswer {
+                thread: taken.then(|| inner.session.thread.clone()),
+                base_branch: inner.session.base_branch.clone(),
+                set_up: inner.seat_set_up.clone().filter(|_| !taken),
+            });
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

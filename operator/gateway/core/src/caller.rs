@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use codebutler_crds::mcp::{McpPod, McpServerSpec};
+use codebutler_crds::role::WorktreeAccess;
 use codebutler_crds::thread::ThreadState;
+use codebutler_crds::wire::SeatSetUp;
 use codebutler_crds::{AgentRole, Repo, Thread, names};
 use kube::ResourceExt as _;
 
@@ -38,6 +40,35 @@ impl ProvenCaller {
 pub struct ProvenSeat {
     pub repo: Arc<Repo>,
     pub pod: String,
+    /// Set-up that its clone gets. Without one nothing runs in it that would connect to the outside.
+    pub set_up: Option<SeatSetUp>,
+}
+
+impl ProvenSeat {
+    /// Namespace and name of its pod: no two seats, and no Thread, have the same.
+    pub fn key(&self) -> ThreadKey {
+        let namespace = self.repo.namespace().unwrap_or_default();
+        ThreadKey { namespace, name: self.pod.clone() }
+    }
+}
+
+/// The set-up of a clone in a pod that was made for the role `own`: as for a Thread, if commands of one of the roles
+/// will run in it and in the same image. What another image installs may not work there.
+pub(crate) fn find_seat_set_up(
+    repo: &Repo,
+    roles: &[Arc<AgentRole>],
+    own: &str,
+) -> Option<SeatSetUp> {
+    let own = roles.iter().find(|role| role.spec.role == own)?;
+    let needs = |role: &&Arc<AgentRole>| {
+        role.spec.tools.offered().any(|tool| tool == "Bash")
+            && *role.spec.workspace.worktree == WorktreeAccess::ReadWrite
+            && role.spec.workspace.image == own.spec.workspace.image
+    };
+    roles.iter().find(needs).map(|_| SeatSetUp {
+        command: repo.spec.worktree.setup.clone(),
+        requires_enforcement: repo.spec.egress.require_enforcement,
+    })
 }
 
 /// A server of `spec.mcpServers`: proven by the token of its pod, or found for somebody who may use it.

@@ -16,7 +16,7 @@ use tracing::field::display;
 
 use crate::api_error::ApiError;
 use crate::bodies::{BodyBudget, BodyClaim, FREE, NoRoom};
-use crate::caller::{ProvenCaller, ProvenServer};
+use crate::caller::{ProvenCaller, ProvenSeat, ProvenServer};
 use crate::identity::{self, CallerIdentity};
 use crate::metrics::GatewayMetrics;
 use crate::pulse::AgentHeartbeats;
@@ -120,6 +120,8 @@ pub enum OutsideCaller {
     Role(Box<ProvenCaller>),
     /// A server, for its program.
     Server(Box<ProvenServer>),
+    /// A seat, for the set-up of its clone.
+    Seat(Box<ProvenSeat>),
 }
 
 impl<S> FromRequestParts<S> for OutsideCaller
@@ -129,9 +131,20 @@ where
 {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        if Arc::<CallerGate>::from_ref(state).identity.claims_server(&parts.headers) {
+        let gate = Arc::<CallerGate>::from_ref(state);
+        if gate.identity.claims_server(&parts.headers) {
             let ServerCaller(server) = ServerCaller::from_request_parts(parts, state).await?;
             return Ok(Self::Server(Box::new(server)));
+        }
+        if gate.identity.claims_seat(&parts.headers) {
+            let seat = Box::pin(gate.identity.seat(&parts.headers)).await?;
+            if seat.set_up.is_none() {
+                gate.metrics.refused("waiting_seat");
+                let message =
+                    "the clone of this seat is not set up: no role's commands will run in it";
+                return Err(ApiError::new(ErrorCode::Forbidden, message));
+            }
+            return Ok(Self::Seat(Box::new(seat)));
         }
         OpenCaller::from_request_parts(parts, state)
             .await

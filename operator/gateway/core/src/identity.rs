@@ -21,7 +21,7 @@ pub use self::index::PodIndex;
 use self::index::PodPart;
 use self::review::TokenReviewCache;
 use crate::api_error::ApiError;
-use crate::caller::{ProvenCaller, ProvenSeat, ProvenServer};
+use crate::caller::{ProvenCaller, ProvenSeat, ProvenServer, find_seat_set_up};
 use crate::context::GatewayContext;
 use crate::metrics::GatewayMetrics;
 
@@ -55,7 +55,8 @@ enum RefusedToken {
     #[error("this is for pods of servers only")]
     NotServer,
     #[error(
-        "no Thread has taken this seat yet: it may ask whether one has, and read the repository's branches"
+        "no Thread has taken this seat yet: it may ask whether one has, read the repository's branches, and set its \
+         clone up"
     )]
     Seat,
     #[error("this is for seats that no Thread has taken")]
@@ -148,17 +149,21 @@ impl CallerIdentity {
     ) -> Result<SeatAnswer, ApiError> {
         let outcome = async {
             let pod = self.prove(headers).await?;
-            let (repo, thread) = match self.index.taken(&pod.namespace, &pod.uid, wait).await {
-                Some(PodPart::Seat(..)) => (self.resolve_seat(&pod)?.repo, None),
-                // Proven as any caller: the Thread as it is now decides.
-                Some(PodPart::Role(..)) => {
-                    let caller = self.resolve(&pod)?;
-                    (Arc::clone(&caller.repo), Some(caller.thread.name_any()))
-                }
-                Some(_) => return Err(RefusedToken::Server),
-                None => return Err(RefusedToken::NotRegistered),
-            };
-            Ok(SeatAnswer { thread, base_branch: repo.spec.git.branch.clone() })
+            let (repo, thread, set_up) =
+                match self.index.taken(&pod.namespace, &pod.uid, wait).await {
+                    Some(PodPart::Seat(..)) => {
+                        let ProvenSeat { repo, set_up, .. } = self.resolve_seat(&pod)?;
+                        (repo, None, set_up)
+                    }
+                    // Proven as any caller: the Thread as it is now decides.
+                    Some(PodPart::Role(..)) => {
+                        let caller = self.resolve(&pod)?;
+                        (Arc::clone(&caller.repo), Some(caller.thread.name_any()), None)
+                    }
+                    Some(_) => return Err(RefusedToken::Server),
+                    None => return Err(RefusedToken::NotRegistered),
+                };
+            Ok(SeatAnswer { thread, base_branch: repo.spec.git.branch.clone(), set_up })
         };
         outcome.await.map_err(|refused| self.refuse(refused))
     }
@@ -243,7 +248,10 @@ impl CallerIdentity {
         if names::service_account(&repo.name_any()) != pod.service_account {
             return Err(RefusedToken::OtherServiceAccount);
         }
-        Ok(ProvenSeat { repo, pod: name })
+        let role = names::seat_of_pod(&key.name, &name).map(|(_, role)| role);
+        let roles = self.context.roles_of(&repo);
+        let set_up = role.and_then(|role| find_seat_set_up(&repo, &roles, role));
+        Ok(ProvenSeat { repo, pod: name, set_up })
     }
 
     /// Resolves a server: its registration and its Repo, as they are now, decide.

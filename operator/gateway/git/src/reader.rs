@@ -9,7 +9,6 @@ use codebutler_gateway_core::caller::{ProvenCaller, ProvenSeat};
 use codebutler_gateway_core::extract::{CallerGate, OpenCaller};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use http::request::Parts;
-use kube::ResourceExt as _;
 
 /// Caller of a fetch, and with it the branches that it may see.
 pub enum GitReader {
@@ -48,10 +47,7 @@ impl GitReader {
     pub fn key(&self) -> ThreadKey {
         match self {
             Self::Role(caller) => caller.key(),
-            Self::Seat(seat) => ThreadKey {
-                namespace: seat.repo.namespace().unwrap_or_default(),
-                name: seat.pod.clone(),
-            },
+            Self::Seat(seat) => seat.key(),
         }
     }
 

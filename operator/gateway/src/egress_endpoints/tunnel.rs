@@ -50,6 +50,7 @@ pub async fn open_tunnel(
             (caller.key(), HostList::from(&caller.repo.spec.egress))
         }
         OutsideCaller::Server(server) => (server.key(), HostList::from(&server.spec)),
+        OutsideCaller::Seat(seat) => (seat.key(), HostList::from(&seat.repo.spec.egress)),
     };
     let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
     if upgrade != Some(TUNNEL) {

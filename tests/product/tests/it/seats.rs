@@ -61,7 +61,11 @@ async fn a_mention_takes_a_seat_and_the_team_works_in_its_volume() {
         return;
     }
     let team = Setup::new(script())
-        .repo(|repo| repo.warm = Some(Box::new(warm(1))))
+        .repo(|repo| {
+            repo.warm = Some(Box::new(warm(1)));
+            let command = "mkdir -p $XDG_CACHE_HOME; echo once >> $XDG_CACHE_HOME/ran";
+            repo.worktree.setup = Some(command.to_owned());
+        })
         .role(|role| {
             if role.role == "pm" {
                 role.tools.allow.push("Bash".to_owned());
@@ -70,6 +74,10 @@ async fn a_mention_takes_a_seat_and_the_team_works_in_its_volume() {
         .start()
         .await;
     let seat = ready_seat(&team).await;
+    let claim = seat.labels()[names::LABEL_SEAT].clone();
+    let folder = team.kubelet().volume_path(&team.stack.place.team, &claim).await.unwrap();
+    team.until("its set-up", || async { folder.join("work/.setup.json").exists().then_some(()) })
+        .await;
     let root = team.says("ana", None, "What is the price?");
     team.message(&root, "It is 0.1.").await;
     assert!(is_in(&team, &root, &seat).await, "the first model call came from the seat");
@@ -79,8 +87,9 @@ async fn a_mention_takes_a_seat_and_the_team_works_in_its_volume() {
     team.message(&root, "Corrected.").await;
     let thread = team.settled(&root, "coder").await;
     let status = thread.status.clone().unwrap();
-    let claim = seat.labels()[names::LABEL_SEAT].clone();
     assert_eq!(status.volume.as_deref(), Some(&*claim));
+    let ran = std::fs::read_to_string(folder.join("work/build/cache/ran")).unwrap();
+    assert_eq!(ran, "once\n", "neither role has set the worktree up again");
     let mine = format!("{}={}", names::LABEL_THREAD, thread.name_any());
     assert!(pods(&team, &mine).await.len() >= 2);
     let claims: Api<PersistentVolumeClaim> =

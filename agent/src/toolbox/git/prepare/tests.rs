@@ -1,4 +1,5 @@
 use super::super::fixture::GitFixture;
+use super::super::unclaimed::{is_unclaimed, note_set_up};
 use super::*;
 
 #[test]
@@ -114,6 +115,100 @@ fn a_clone_elsewhere_and_a_branch_that_was_there_are_fetched() {
     let mut odd = GitFixture::new();
     waiting_clone(&mut odd);
     assert!(begin_worktree(&odd.place, Some("no commit")).is_ok());
+}
+
+/// A clone that waits for a thread and in which a set-up has run, at the commit that is answered: it has made a file,
+/// and how it ended is kept.
+fn set_up_clone(f: &mut GitFixture) -> String {
+    let at = waiting_clone(f);
+    note_set_up(&f.place).unwrap();
+    f.write("deps/lib", "installed\n");
+    fs::write(f.place.work.join(".setup.json"), "{}").unwrap();
+    at
+}
+
+fn follow(f: &mut GitFixture) -> String {
+    let thread = std::mem::replace(&mut f.place.hello.branch, "main".to_owned());
+    let said = prepare_base(&f.place);
+    f.place.hello.branch = thread;
+    said.unwrap()
+}
+
+fn has_set_up(f: &GitFixture) -> bool {
+    let (made, kept) = (f.place.tree().join("deps/lib"), f.place.work.join(".setup.json"));
+    assert_eq!(made.exists(), kept.exists(), "what was made, and that it was");
+    made.exists()
+}
+
+#[test]
+fn what_a_set_up_has_made_is_there_for_the_thread_that_takes_the_clone() {
+    for moves in [false, true] {
+        let mut f = GitFixture::new();
+        let at = set_up_clone(&mut f);
+        assert!(follow(&mut f).starts_with("main is at "));
+        if moves {
+            f.merge(&[("new.txt", "merged\n")]);
+            assert!(follow(&mut f).starts_with("main moved on to "));
+            f.merge(&[("newer.txt", "merged\n")]);
+            let remote = f.dir.path().join("remote.git");
+            f.git(&remote, &["branch", "-qf", "codebutler/t", "main"]);
+        }
+        assert!(is_unclaimed(&f.place) && has_set_up(&f));
+        let said = begin_worktree(&f.place, Some(&at)).unwrap();
+        assert!(said.starts_with("codebutler/t is at "), "{said}");
+        assert!(has_set_up(&f) && !is_unclaimed(&f.place));
+        assert_eq!(f.place.tree().join("newer.txt").exists(), moves);
+        let tree = f.place.tree();
+        assert_eq!(f.git(&tree, &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+        assert_eq!(f.git(&tree, &["status", "--porcelain"]), "?? deps/");
+        let upstream = f.git(&tree, &["rev-parse", "--abbrev-ref", "@{u}"]);
+        assert_eq!(upstream, "origin/codebutler/t");
+
+        // It works on as any other.
+        assert!(note_set_up(&f.place).is_err(), "nothing is set up for nobody any more");
+        f.commit_elsewhere("README", "second\n");
+        prepare_worktree(&f.place).unwrap();
+        assert_eq!(f.file("README"), "second\n");
+        assert!(has_set_up(&f));
+    }
+}
+
+/// Changes that a set-up makes to the clone that it runs in.
+type Mischief = fn(&GitFixture);
+
+#[test]
+fn a_clone_that_is_not_as_it_should_be_after_a_set_up_is_made_anew() {
+    let mischief: [(&str, Mischief); 5] = [
+        ("in the way", |f| f.write("new.txt", "mine\n")),
+        ("a commit", |f| {
+            drop(f.git(&f.place.tree(), &["commit", "-q", "--allow-empty", "-m", "Mine"]));
+        }),
+        ("a branch", |f| drop(f.git(&f.place.tree(), &["checkout", "-q", "-b", "mine"]))),
+        ("no repository", |f| fs::remove_dir_all(f.place.tree().join(".git")).unwrap()),
+        ("another place", |f| {
+            drop(f.git(&f.place.tree(), &["config", "core.worktree", "/nonexistent"]));
+        }),
+    ];
+    for (what, change) in mischief {
+        for waits in [true, false] {
+            let mut f = GitFixture::new();
+            set_up_clone(&mut f);
+            change(&f);
+            f.merge(&[("new.txt", "merged\n")]);
+            let remote = f.dir.path().join("remote.git");
+            f.git(&remote, &["branch", "-qf", "codebutler/t", "main"]);
+            if waits {
+                assert!(follow(&mut f).starts_with("cloned main at "), "{what}");
+                assert!(is_unclaimed(&f.place) && !has_set_up(&f), "{what}");
+            }
+            prepare_worktree(&f.place).unwrap();
+            let tree = f.place.tree();
+            assert_eq!((f.file("new.txt").as_str(), has_set_up(&f)), ("merged\n", false), "{what}");
+            assert_eq!(f.git(&tree, &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+            assert_eq!(f.git(&tree, &["status", "--porcelain"]), "", "{what}");
+            assert!(!is_unclaimed(&f.place), "{what}");
+        }
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use codebutler_crds::{Repo, Thread, names};
 use codebutler_gateway::api;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use super::cluster::ACCOUNT;
-use super::{AUDIENCE, World, answer, eventually};
+use super::{AUDIENCE, World, answer, eventually, set_tools};
 
 const SEAT: &str = "/v1/seat";
 
@@ -86,6 +87,40 @@ async fn a_seat_hears_at_once_who_took_it_and_is_then_that_role() {
     world.cluster.patch::<Repo>(world.cluster.team(), "shop", &gone).await;
     eventually("the pod is nobody", || async {
         world.get(&token, "/v1/session").await.1["error"]["code"] == "not_registered"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_seat_reaches_the_repos_hosts_where_its_clone_will_be_set_up() {
+    let world = World::start(vec![]).await;
+    let (_, _, token) = seat(&world).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    let tunnel = || async {
+        let request = world.http.get(format!("{}/v1/connect", world.url)).query(&[("to", &to)]);
+        let request = request.header("connection", "upgrade").bearer_auth(&token);
+        let answer = request.header("upgrade", "codebutler-tunnel").send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, if status == 101 { String::new() } else { answer.text().await.unwrap() })
+    };
+    let list = json!({"spec": {"egress": {"hosts": [&to]}, "worktree": {"setup": "make deps"}}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &list).await;
+    let (status, why) = tunnel().await;
+    assert!(status == 403 && why.contains("not set up"), "nobody runs commands: {status} {why}");
+
+    set_tools(&world, "coder", &["Bash", "Read"]).await;
+    let set_up = json!({"command": "make deps", "requiresEnforcement": true});
+    eventually("the seat is told of its set-up", || async {
+        world.get(&token, SEAT).await.1 == json!({"baseBranch": "main", "setUp": set_up})
+    })
+    .await;
+    eventually("a listed host is reached", || async { tunnel().await.0 == 101 }).await;
+    let none = json!({"spec": {"egress": {"hosts": []}}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &none).await;
+    eventually("and no other one", || async {
+        let (status, why) = tunnel().await;
+        status == 403 && why.contains("spec.egress.hosts")
     })
     .await;
 }
