@@ -82,6 +82,7 @@ reasons! {
         ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, a newer one began instead, or the conversation of an earlier one was open: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";
         SearchNotReachable at "event": "The search service of `spec.web.search` can't be used; roles are told so.", "Correct the field or the Secret that the sentence names.";
         SeatFailed at "SeatsReady, event": "A seat of `spec.warm` failed or does not start; Threads start pods of their own.", "See the pod that the sentence names.";
+        SeatRoleUnknown at "SeatsReady, event": "`spec.warm.roles` names a role that no AgentRole of `spec.roles` is: it has no seats.", "Correct the name, or add the AgentRole.";
         SeatScheduleInvalid at "SeatsReady, event": "`spec.warm.schedule` can't be read, or names no time that ever comes: no seats wait.", "Correct it.";
         SeatsAsleep at "SeatsReady": "No seats are wanted now: nobody has written for `idleSeconds`, or the Repo is suspended.", "";
         SeatsReady at "SeatsReady": "As many seats wait as there are to be.", "";

@@ -30,6 +30,12 @@ pub struct WarmSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MOST_SEATS))]
     pub max: Option<u32>,
+    /// Seats of other roles, for Threads that begin with one of them, such as by a message that mentions it. Of all
+    /// seats there are 16 at most, those of the first role before these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
+    pub roles: Vec<RoleSeats>,
     /// Times at which seats are made ready although nobody has written: cron with five fields, in the time zone of
     /// `limits.timeZone`, such as `0 8 * * 1-5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,11 +54,29 @@ pub struct WarmSpec {
 }
 
 impl WarmSpec {
-    /// Maximum number of seats at a time.
+    /// Maximum number of the first role's seats at a time.
     #[must_use]
     pub fn most(&self) -> u32 {
         self.max.unwrap_or(self.seats).max(self.seats)
     }
+
+    /// The number of seats that a role has of its own.
+    #[must_use]
+    pub fn seats_of(&self, role: &str) -> u32 {
+        self.roles.iter().find(|own| own.role == role).map_or(0, |own| own.seats)
+    }
+}
+
+/// Seats of one role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleSeats {
+    /// One of the roles that the Repo's `spec.roles` has, by its `role`: as people mention it.
+    #[schemars(length(min = 1, max = 32))]
+    pub role: String,
+    /// Seats of it that wait for a Thread. For the first role this is the least that there are.
+    #[schemars(range(min = 0, max = MOST_SEATS))]
+    pub seats: u32,
 }
 
 const fn one() -> u32 {

@@ -2,8 +2,11 @@
 
 use std::net::TcpListener;
 
+use codebutler_agent::toolbox::client::ToolboxClient;
+use codebutler_agent::toolbox::protocol::{ToolboxHello, ToolboxReply, ToolboxRequest};
 use codebutler_wire::{EgressWay, SeatSetUp};
 
+use crate::toolbox::{bash, hello, text};
 use crate::world::{Pod, World, in_order, says, until};
 
 /// Starts a pod that waits for a Thread, and whose clone is set up with this.
@@ -85,4 +88,36 @@ async fn a_way_that_opened_after_the_look_ahead_is_told_once_the_pod_is_taken() 
     until("a report", || told(&world)).await;
     assert!(pod.ended().await.success());
     assert_eq!(world.gateway.lock().posts.len(), 1);
+}
+
+/// The pod of a role whose own commands run in a copy of the worktree.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_only_reads_has_its_clone_set_up_by_nobody_once_a_thread_works_in_it() {
+    let world = World::new(in_order(vec![])).await;
+    let socket = world.path("run/toolbox.sock");
+    let reads = ["--worktree", "read-only", "--role", "pm"];
+    let _process = world.toolbox_command(&socket).args(reads).spawn().unwrap();
+    let toolbox = ToolboxClient::connect(&socket).await.unwrap();
+    let thread = hello(&world);
+    let base = ToolboxHello { branch: thread.base_branch.clone(), ..thread.clone() };
+    toolbox.ask(ToolboxRequest::Hello(base)).await.unwrap();
+    text(&toolbox, ToolboxRequest::PrepareBase).await;
+    let set_up = || {
+        let command = Some("mkdir -p deps && echo once >> deps/ran".to_owned());
+        toolbox.ask(ToolboxRequest::SetUpBase { command, seconds: 60 })
+    };
+    for _ in 0..2 {
+        let ToolboxReply::SetUp(Some(done)) = set_up().await.unwrap() else { panic!("no set-up") };
+        assert!(done.ended.unwrap().is_success());
+    }
+    let ran = || std::fs::read_to_string(world.tree("deps/ran")).unwrap();
+    assert_eq!(ran(), "once\n", "in the worktree itself, and once");
+
+    toolbox.ask(ToolboxRequest::Hello(thread)).await.unwrap();
+    text(&toolbox, ToolboxRequest::Prepare { made_at: None }).await;
+    let refused = set_up().await.unwrap();
+    assert!(matches!(refused, ToolboxReply::Refused(_)), "{refused:?}");
+    let tree = world.tree("").canonicalize().unwrap();
+    text(&toolbox, bash(&format!("echo mine >> {}/deps/ran", tree.display()), None)).await;
+    assert_eq!(ran(), "once\n", "its commands have the copy alone");
 }

@@ -25,7 +25,7 @@ pub(crate) struct Box {
     socket: PathBuf,
 }
 
-fn hello(world: &World) -> ToolboxHello {
+pub(crate) fn hello(world: &World) -> ToolboxHello {
     ToolboxHello {
         relay_url: format!("file://{}", world.path("remote").display()),
         proxy: String::new(),

@@ -21,7 +21,8 @@ const LONGEST: SignedDuration = SignedDuration::from_mins(30);
 #[derive(Debug, Default)]
 pub(crate) struct SeatMemory {
     refusals: Mutex<HashMap<ObjectKey, SeatRefusal>>,
-    failures: Mutex<HashMap<ObjectKey, FailureRecord>>,
+    /// By Repo and role.
+    failures: Mutex<HashMap<(ObjectKey, String), FailureRecord>>,
     waiting: Mutex<HashMap<ObjectKey, Timestamp>>,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct SeatFailure {
     pub ended: bool,
 }
 
-/// Seats of a Repo that failed one after the other.
+/// Seats of a role that failed one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedSeats {
     /// Number of failed rounds: seats that failed together count once, and those that failed for a passing cause
@@ -89,20 +90,21 @@ impl SeatMemory {
         (known.generation == repo.metadata.generation).then(|| known.refusal.clone())
     }
 
-    /// Counts the failures that are to be seen now, each once; what there is to go by then. `served` is when the
-    /// newest seat was made that was of use: failures from before it was made are over.
+    /// Counts the failures of a role's seats that are to be seen now, each once; what there is to go by then. `served`
+    /// is when the newest seat was made that was of use: failures from before it was made are over.
     pub(crate) fn count_failures(
         &self,
-        repo: &ObjectKey,
+        (repo, role): (&ObjectKey, &str),
         made_from: String,
         seen: Vec<SeatFailure>,
         served: Option<Timestamp>,
     ) -> Option<FailedSeats> {
         let mut all = self.failures.lock();
-        if seen.is_empty() && !all.contains_key(repo) {
+        let key = (repo.clone(), role.to_owned());
+        if seen.is_empty() && !all.contains_key(&key) {
             return None;
         }
-        let record = all.entry(repo.clone()).or_insert_with(|| FailureRecord {
+        let record = all.entry(key.clone()).or_insert_with(|| FailureRecord {
             made_from: made_from.clone(),
             counted: Vec::new(),
             failed: None,
@@ -120,7 +122,7 @@ impl SeatMemory {
         }
         let failed = record.failed.clone();
         if failed.is_none() && record.counted.is_empty() {
-            all.remove(repo);
+            all.remove(&key);
         }
         failed
     }
@@ -195,7 +197,8 @@ mod tests {
             ended: true,
         };
         let count = |made_from: &str, seen: &[SeatFailure], lasting| {
-            let failed = memory.count_failures(&repo, made_from.to_owned(), seen.to_vec(), lasting);
+            let of = (&repo, "pm");
+            let failed = memory.count_failures(of, made_from.to_owned(), seen.to_vec(), lasting);
             failed.map(|failed| (failed.rounds, failed.places, failed.due))
         };
         assert_eq!(count("1", &[], None), None);

@@ -1,8 +1,8 @@
 //! Seats that somebody has taken already, whatever the caches still show.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use codebutler_crds::Repo;
+use codebutler_crds::{Repo, names};
 use codebutler_runtime::recent::RecentMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,8 +19,16 @@ const REMEMBERED: usize = 1024;
 pub(crate) struct SpentSeats {
     /// Time of taking, by the UID of the pod.
     pods: Mutex<RecentMap<String, Timestamp>>,
-    /// The last time of that, by Repo, and when the newest of them was made.
-    last: Mutex<HashMap<ObjectKey, (Timestamp, Timestamp)>>,
+    last: Mutex<HashMap<ObjectKey, SpentTimes>>,
+}
+
+/// Times of a Repo's taken seats.
+#[derive(Debug)]
+struct SpentTimes {
+    /// The last time that one was taken.
+    last: Timestamp,
+    /// The time at which the newest of them was made, by role.
+    made: BTreeMap<String, Timestamp>,
 }
 
 impl Default for SpentSeats {
@@ -35,9 +43,15 @@ impl SpentSeats {
         let Some(uid) = pod.uid() else { return };
         self.pods.lock().insert(uid, now);
         let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |made| made.0);
+        let name = pod.name_any();
+        let Some((_, role)) = names::seat_of_pod(&repo.name_any(), &name) else { return };
         let mut last = self.last.lock();
-        let newest = last.get(&ObjectKey::of(repo)).map_or(made, |(_, newest)| made.max(*newest));
-        last.insert(ObjectKey::of(repo), (now, newest));
+        let times = last
+            .entry(ObjectKey::of(repo))
+            .or_insert_with(|| SpentTimes { last: now, made: BTreeMap::new() });
+        times.last = now;
+        let newest = times.made.entry(role.to_owned()).or_insert(made);
+        *newest = made.max(*newest);
     }
 
     /// Time since which a Thread has the seat, or tries to take it.
@@ -46,11 +60,11 @@ impl SpentSeats {
     }
 
     pub(crate) fn last(&self, repo: &ObjectKey) -> Option<Timestamp> {
-        self.last.lock().get(repo).map(|(last, _)| *last)
+        self.last.lock().get(repo).map(|times| times.last)
     }
 
-    /// The time at which the newest of the Repo's taken seats was made.
-    pub(crate) fn newest_made(&self, repo: &ObjectKey) -> Option<Timestamp> {
-        self.last.lock().get(repo).map(|(_, made)| *made)
+    /// The time at which the newest of a role's taken seats was made.
+    pub(crate) fn newest_made(&self, repo: &ObjectKey, role: &str) -> Option<Timestamp> {
+        self.last.lock().get(repo)?.made.get(role).copied()
     }
 }

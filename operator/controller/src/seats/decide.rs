@@ -1,6 +1,6 @@
 //! Decides which seats a Repo is to have. Pure: no clock, no network, no cache.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +17,13 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::failures::{clone_limit, find_failure, start_limit};
+use super::making::SeatMaker;
 use crate::args::ControllerArgs;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
 use crate::thread::life::{self, PodLife};
-use crate::thread::pod::{ANNOTATION_CONFIG, PodInput, PodOwner};
-use crate::thread::room::taken_by;
-use crate::thread::security;
+use crate::thread::pod::ANNOTATION_CONFIG;
 
 /// Interval between tries of a refused seat, and of seats that were given up for work. A timer is needed because the
 /// cause is not watched.
@@ -38,8 +37,8 @@ const CLONES: SignedDuration = SignedDuration::from_mins(5);
 /// The facts that a decision on a Repo's seats is made from.
 pub(super) struct SeatsView<'a> {
     pub repo: &'a Repo,
-    /// The first of the Repo's roles.
-    pub role: Option<&'a AgentRole>,
+    /// The Repo's roles, the first one first.
+    pub roles: &'a [SeatRole<'a>],
     /// The gateway's address; the error says what is wrong.
     pub gateway: Result<&'a GatewayAddress, &'a GatewayNotFound>,
     /// True once the Repo's account, network policy and certificate authority are there.
@@ -50,8 +49,6 @@ pub(super) struct SeatsView<'a> {
     pub pods: &'a [Arc<Pod>],
     /// The API server's latest refusal.
     pub refusal: Option<&'a ApplyRefusal>,
-    /// The failures of its seats, those of now among them.
-    pub failed: Option<&'a FailedSeats>,
     /// True while work of some Thread waits for room.
     pub waits: bool,
     /// The last time that anything happened in a Thread of the Repo.
@@ -62,6 +59,13 @@ pub(super) struct SeatsView<'a> {
     pub begun: u32,
     /// The moment of the decision.
     pub now: Timestamp,
+}
+
+/// A role that there may be seats of.
+pub(super) struct SeatRole<'a> {
+    pub role: &'a AgentRole,
+    /// The failures of its seats, those of now among them.
+    pub failed: Option<FailedSeats>,
 }
 
 /// The steps to be taken, in this order.
@@ -138,18 +142,38 @@ pub(super) fn plan_seats(view: &SeatsView) -> SeatsPlan {
     // Whoever asks for seats needs them first.
     plan.status.used = Some(Time(used.unwrap_or(view.now)));
     let held = find_hold(view, warm, &mut plan);
-    let wanted = if held.is_some() { 0 } else { wanted_seats(view, warm) };
-    plan.status.wanted = wanted;
-    let verdict = fill_seats(view, &known, wanted, &mut plan);
+    let wanted = if held.is_some() { Vec::new() } else { wanted_seats(view, warm) };
+    plan.status.wanted = wanted.iter().sum();
+    let verdict = fill_seats(view, &known, &wanted, &mut plan);
     tell_verdict(view, held.unwrap_or(verdict), &mut plan);
     plan
 }
 
-fn wanted_seats(view: &SeatsView, warm: &WarmSpec) -> u32 {
-    if warm.seats == 0 {
-        return 0;
+/// Seats of each role. Of the first one there are those of the Repo's own numbers, also before its AgentRole is found.
+fn wanted_seats(view: &SeatsView, warm: &WarmSpec) -> Vec<u32> {
+    let first = match warm.seats {
+        0 => 0,
+        seats => seats.saturating_add(view.begun).min(warm.most()),
+    };
+    let others = view.roles.iter().map(|own| warm.seats_of(&own.role.spec.role));
+    let mut wanted: Vec<u32> = others.collect();
+    match wanted.first_mut() {
+        Some(own) => *own = first.max(*own),
+        None => wanted.push(first),
     }
-    warm.seats.saturating_add(view.begun).min(warm.most()).min(MOST_SEATS)
+    let mut room = MOST_SEATS;
+    for own in &mut wanted {
+        *own = room.min(*own);
+        room -= *own;
+    }
+    wanted
+}
+
+/// Names in `spec.warm.roles` that none of the Repo's roles has.
+fn unknown_roles<'a>(view: &'a SeatsView) -> Vec<&'a str> {
+    let named = view.repo.spec.warm.iter().flat_map(|warm| &warm.roles);
+    let names = named.map(|named| named.role.as_str());
+    names.filter(|name| view.roles.iter().all(|own| own.role.spec.role != *name)).collect()
 }
 
 /// The reason for which there are to be none now, if there is one.
@@ -204,96 +228,93 @@ fn read_schedule(
     Some(ScheduleClock::read(&cron, view.now))
 }
 
-/// The parts that the seats of a Repo have in common.
-struct SeatMaker<'a> {
-    repo: &'a Repo,
-    role: &'a AgentRole,
-    gateway: &'a GatewayAddress,
-    args: &'a ControllerArgs,
-}
-
-/// Everything that seats are made from: where it is another, they may fare otherwise.
-pub(super) fn describe_making(
-    repo: &Repo,
-    role: &AgentRole,
-    gateway: &GatewayAddress,
-    args: &ControllerArgs,
-) -> String {
-    let config = SeatMaker { repo, role, gateway, args }.input("").config();
-    let uid = repo.uid().unwrap_or_default();
-    format!("{uid}/{}/{config}", repo.metadata.generation.unwrap_or_default())
-}
-
-/// Names of the resources that a seat takes of a node.
-pub(super) fn describe_taking(
-    repo: &Repo,
-    role: &AgentRole,
-    gateway: &GatewayAddress,
-    args: &ControllerArgs,
-) -> BTreeSet<String> {
-    let pod = SeatMaker { repo, role, gateway, args }.input("").build();
-    pod.spec.as_ref().map(taken_by).unwrap_or_default()
-}
-
-impl<'a> SeatMaker<'a> {
-    fn input<'b>(&'b self, seat: &'b str) -> PodInput<'b>
-    where
-        'a: 'b,
-    {
-        let Self { repo, role, gateway, args } = *self;
-        PodInput { owner: PodOwner::Seat(seat), repo, role, gateway, args, user: security::USER }
-    }
-}
-
 /// Keeps what fits, gives up what is too much, and makes what is missing.
 fn fill_seats(
     view: &SeatsView,
     known: &WarmStatus,
-    wanted: u32,
+    wanted: &[u32],
     plan: &mut SeatsPlan,
 ) -> SeatsVerdict {
-    let (Some(role), Ok(gateway), true) = (view.role, view.gateway, view.prepared) else {
+    let (false, Ok(gateway), true) = (view.roles.is_empty(), view.gateway, view.prepared) else {
         plan.status.pods.clone_from(&known.pods);
         let message = "the Repo is being prepared: its other conditions say more".to_owned();
         return SeatsVerdict::passing("SeatsStarting", message);
     };
-    let (repo, args) = (view.repo, view.args);
-    let made = SeatMaker { repo, role, gateway, args };
-    let mut seats = SortedSeats::default();
-    for pod in view.pods.iter().filter(|pod| !is_ending(pod)) {
-        let name = pod.name_any();
-        let fits = names::seat_of_pod(&repo.name_any(), &name).is_some_and(|(seat, own)| {
-            let config = pod.annotations().get(ANNOTATION_CONFIG);
-            own == role.spec.role && config == Some(&made.input(seat).config())
-        });
-        seats.sort(view, pod, fits, plan);
+    let mut lacking = None;
+    for (at, own) in view.roles.iter().enumerate() {
+        let made = SeatMaker { repo: view.repo, role: own.role, gateway, args: view.args };
+        let wanted = wanted.get(at).copied().unwrap_or_default();
+        let trouble = fill_role(view, own, &made, (known, wanted), plan);
+        lacking = lacking.or(trouble);
     }
-    let kept = seats.keep(wanted, plan);
-    for pod in kept {
+    let is_nobodys = |pod: &&Arc<Pod>| view.roles.iter().all(|own| !is_of_role(view, own, pod));
+    let others = view.pods.iter().filter(|pod| !is_ending(pod)).filter(is_nobodys);
+    plan.delete.extend(others.filter_map(|pod| pod.uid()));
+    if view.begun > 0 {
+        // Extra seats for Threads that have begun lately go once these are no longer young.
+        plan.look_again_in(RETRY);
+    }
+    judge_seats(view, lacking, plan)
+}
+
+fn is_of_role(view: &SeatsView, own: &SeatRole, pod: &Pod) -> bool {
+    let name = pod.name_any();
+    names::seat_of_pod(&view.repo.name_any(), &name)
+        .is_some_and(|(_, role)| role == own.role.spec.role)
+}
+
+/// The seats of one role. Answers what keeps them from being there.
+fn fill_role(
+    view: &SeatsView,
+    own: &SeatRole,
+    made: &SeatMaker,
+    (known, wanted): (&WarmStatus, u32),
+    plan: &mut SeatsPlan,
+) -> Option<String> {
+    let failed = own.failed.as_ref().filter(|failed| failed.due > view.now);
+    let mut seats = SortedSeats::default();
+    let own_pods = view.pods.iter().filter(|pod| !is_ending(pod) && is_of_role(view, own, pod));
+    for pod in own_pods {
+        let name = pod.name_any();
+        let fits = names::seat_of_pod(&view.repo.name_any(), &name).is_some_and(|(seat, _)| {
+            pod.annotations().get(ANNOTATION_CONFIG) == Some(&made.input(seat).config())
+        });
+        seats.sort(view, pod, (fits, failed.is_some()), plan);
+    }
+    for pod in seats.keep(wanted, plan) {
         let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
-        let seat = names::seat_of_pod(&repo.name_any(), &name);
+        let seat = names::seat_of_pod(&view.repo.name_any(), &name);
         if let Some((seat, _)) = seat.filter(|_| !known.pods.contains_key(&name)) {
             plan.claims.insert(uid.clone(), seat.to_owned());
         }
         plan.status.pods.insert(name, uid);
     }
-    plan.status.ready = seats.ready.min(wanted);
-    if view.begun > 0 {
-        // Extra seats for Threads that have begun lately go once these are no longer young.
-        plan.look_again_in(RETRY);
-    }
-    for number in 0..missing_seats(view, wanted - seats.kept, plan) {
-        let seat = names::seat_name(&repo.name_any(), seat_id(view, number));
+    let ready = seats.ready.min(wanted);
+    plan.status.ready += ready;
+    for _ in 0..missing_seats(view, failed, wanted - seats.kept, plan) {
+        let number = plan.create.len();
+        let seat = names::seat_name(&view.repo.name_any(), seat_id(view, number));
         plan.create.push(NewSeat { pod: made.input(&seat).build(), seat });
     }
-    judge_seats(view, &seats, wanted, plan)
+    if wanted == 0 {
+        return None;
+    }
+    let failed = failed.filter(|_| ready < wanted);
+    let again = failed.map(|failed| format!("; the next one is tried at {:.0}", failed.due));
+    let why = failed.map(|failed| &failed.why).or(seats.troubles.first())?;
+    Some(format!("{why}{}", again.unwrap_or_default()))
 }
 
 /// The number of seats to make now, where there is room for so many. Of those that failed the places stay free until
 /// the next try; others are none the worse for it.
-fn missing_seats(view: &SeatsView, room: u32, plan: &mut SeatsPlan) -> u32 {
+fn missing_seats(
+    view: &SeatsView,
+    failed: Option<&FailedSeats>,
+    room: u32,
+    plan: &mut SeatsPlan,
+) -> u32 {
     let mut missing = room;
-    if let Some(failed) = view.failed.filter(|failed| failed.due > view.now && room > 0) {
+    if let Some(failed) = failed.filter(|_| room > 0) {
         plan.look_again_at(failed.due, view.now);
         missing = room.saturating_sub(failed.places);
     }
@@ -305,12 +326,8 @@ fn missing_seats(view: &SeatsView, room: u32, plan: &mut SeatsPlan) -> u32 {
     if view.refusal.is_none() { missing } else { 0 }
 }
 
-fn judge_seats(
-    view: &SeatsView,
-    seats: &SortedSeats,
-    wanted: u32,
-    plan: &mut SeatsPlan,
-) -> SeatsVerdict {
+/// `lacking`: what keeps seats of a role from being there.
+fn judge_seats(view: &SeatsView, lacking: Option<String>, plan: &mut SeatsPlan) -> SeatsVerdict {
     let cold = "each Thread that finds none starts a pod of its own";
     if let Some(refusal) = view.refusal {
         plan.look_again_in(RETRY);
@@ -318,13 +335,18 @@ fn judge_seats(
         let message = format!("seats are refused: {said}; {cold}");
         return SeatsVerdict::bad("SeatsRefused", message);
     }
-    let ready = plan.status.ready;
-    let failed = view.failed.filter(|failed| failed.due > view.now && ready < wanted);
-    let again = failed.map(|failed| format!("; the next one is tried at {:.0}", failed.due));
-    let again = again.unwrap_or_default();
-    if let Some(why) = failed.map(|failed| &failed.why).or(seats.troubles.first()) {
-        return SeatsVerdict::bad("SeatFailed", format!("{why}{again}; {cold}"));
+    if let Some(why) = lacking {
+        return SeatsVerdict::bad("SeatFailed", format!("{why}; {cold}"));
     }
+    let unknown = unknown_roles(view);
+    if !unknown.is_empty() {
+        let message = format!(
+            "spec.warm.roles: no AgentRole of spec.roles has the role `{}`: correct it; the seats of others are made",
+            unknown.join("`, `")
+        );
+        return SeatsVerdict::bad("SeatRoleUnknown", message);
+    }
+    let (ready, wanted) = (plan.status.ready, plan.status.wanted);
     if ready < wanted {
         return SeatsVerdict::passing("SeatsStarting", format!("{ready} of {wanted} seats wait"));
     }
@@ -355,11 +377,17 @@ struct SortedSeats<'a> {
 }
 
 impl<'a> SortedSeats<'a> {
-    fn sort(&mut self, view: &SeatsView, pod: &'a Arc<Pod>, fits: bool, plan: &mut SeatsPlan) {
+    /// `fits`: as it would be made now. `waits`: the next one is not tried yet after one that failed.
+    fn sort(
+        &mut self,
+        view: &SeatsView,
+        pod: &'a Arc<Pod>,
+        (fits, waits): (bool, bool),
+        plan: &mut SeatsPlan,
+    ) {
         if let Some(SeatFailure { ended, .. }) = find_failure(pod, view.now) {
             // The log of a failure is kept only until the next try is due.
-            let kept = ended && fits && view.failed.is_some_and(|failed| failed.due > view.now);
-            if kept {
+            if ended && fits && waits {
                 self.failed.push(pod);
             } else {
                 plan.delete.extend(pod.uid());
@@ -428,7 +456,7 @@ impl<'a> SortedSeats<'a> {
 }
 
 /// Returns a fresh id each time: a seat is used once, and so is its name.
-fn seat_id(view: &SeatsView, number: u32) -> u32 {
+fn seat_id(view: &SeatsView, number: usize) -> u32 {
     let uid = view.repo.uid().unwrap_or_default();
     let digest = Sha256::digest(format!("{uid}/{}/{number}", view.now.as_nanosecond()));
     digest.iter().take(4).fold(0, |id, byte| (id << 8) | u32::from(*byte))

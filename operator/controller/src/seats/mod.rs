@@ -6,6 +6,7 @@
 
 mod decide;
 mod failures;
+mod making;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::{Repo, Thread};
+use codebutler_crds::{Repo, Thread, names};
 use codebutler_runtime::apply::{ApplyError, ApplyRefusal, MadeObject, owned_by};
 use codebutler_runtime::queue::FollowUp;
 use jiff::{SignedDuration, Timestamp};
@@ -23,8 +24,9 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
-use self::decide::{NewSeat, SeatsPlan, SeatsView, describe_making, describe_taking, plan_seats};
+use self::decide::{NewSeat, SeatRole, SeatsPlan, SeatsView, plan_seats};
 use self::failures::{find_failure, newest_ready};
+use self::making::SeatMaker;
 use super::caches::lacks_quota;
 use super::context::ControllerContext;
 use super::index::ObjectKey;
@@ -168,36 +170,51 @@ fn decide(
         .filter_map(|name| context.all_threads.get(&ObjectRef::new(name).within(&key.namespace)));
     let threads: Vec<_> = threads.collect();
     let roles = context.roles_of(repo);
-    let role = roles.first().map(|role| &**role);
-    let made_with = role.zip(gateway.as_ref().ok());
-    let taken =
-        made_with.map(|(role, gateway)| describe_taking(repo, role, gateway, &context.args));
-    let failed = made_with.and_then(|(role, gateway)| {
-        let made_from = describe_making(repo, role, gateway, &context.args);
-        let seen = pods.iter().filter_map(|pod| find_failure(pod, now)).collect();
-        let ready = newest_ready(pods.iter().map(|pod| &**pod));
-        let served = ready.into_iter().chain(context.spent.newest_made(&key)).max();
-        context.seat_memory.count_failures(&key, made_from, seen, served)
-    });
+    let (found, args) = (gateway.as_ref().ok(), &context.args);
+    let mut taken = BTreeSet::new();
+    let mut of_seats = Vec::new();
+    for (at, role) in roles.iter().enumerate() {
+        let name = role.spec.role.as_str();
+        let named = repo.spec.warm.as_ref().is_some_and(|warm| warm.seats_of(name) > 0);
+        let own = own_pods(repo, name, pods);
+        let concerned = at == 0 || named || !own.is_empty();
+        let maker = SeatMaker::new(repo, role, found, args).filter(|_| concerned);
+        let failed = maker.and_then(|maker| {
+            taken.extend(maker.taken());
+            let seen = own.iter().filter_map(|pod| find_failure(pod, now)).collect();
+            let newest = context.spent.newest_made(&key, name);
+            let served = newest_ready(own.iter().copied()).into_iter().chain(newest).max();
+            context.seat_memory.count_failures((&key, name), maker.describe(), seen, served)
+        });
+        of_seats.push(SeatRole { role, failed });
+    }
     let begun = |thread: &&Arc<Thread>| {
         let made = thread.metadata.creation_timestamp.as_ref();
         made.is_some_and(|made| now.duration_since(made.0) < RECENT)
     };
     plan_seats(&SeatsView {
         repo,
-        role,
+        roles: &of_seats,
         gateway: gateway.as_ref(),
         prepared: repo::observe::is_prepared(context, repo),
         args: &context.args,
         pods,
         refusal,
-        failed: failed.as_ref(),
-        waits: work_waits(&key.namespace, &taken.unwrap_or_default(), context),
+        waits: work_waits(&key.namespace, &taken, context),
         activity: threads.iter().filter_map(|thread| newest_activity(thread)).max(),
         taken: context.spent.last(&key),
         begun: u32::try_from(threads.iter().filter(begun).count()).unwrap_or(u32::MAX),
         now,
     })
+}
+
+/// Those of the pods that were made for this role.
+fn own_pods<'a>(repo: &Repo, role: &str, pods: &'a [Arc<Pod>]) -> Vec<&'a Pod> {
+    let is_own = |pod: &&Pod| {
+        let name = pod.name_any();
+        names::seat_of_pod(&repo.name_any(), &name).is_some_and(|(_, own)| own == role)
+    };
+    pods.iter().map(|pod| &**pod).filter(is_own).collect()
 }
 
 /// True if work waits for room that seats have: of any Repo where nodes lack what they have `taken`, of the same

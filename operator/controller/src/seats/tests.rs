@@ -9,12 +9,16 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::decide::{SeatsPlan, SeatsView, describe_making, plan_seats};
+use super::decide::{SeatRole, SeatsPlan, SeatsView, plan_seats};
 use super::failures::{find_failure, newest_ready};
+use super::making::SeatMaker;
+use super::own_pods;
 use crate::gateway::GatewayAddress;
 use crate::index::ObjectKey;
 use crate::seat_memory::SeatMemory;
 use crate::testing;
+
+mod roles;
 
 /// A Repo that wants seats, and what there is of them.
 struct Lot {
@@ -55,22 +59,27 @@ impl Lot {
             address: "10.96.0.7:8443".parse().unwrap(),
             target_port: IntOrString::Int(8443),
         };
-        let (role, args) = (testing::role("pm"), testing::args());
-        let failed = self.memory.count_failures(
-            &ObjectKey::of(&self.repo),
-            describe_making(&self.repo, &role, &gateway, &args),
-            self.pods.iter().filter_map(|pod| find_failure(pod, self.now)).collect(),
-            newest_ready(self.pods.iter().map(|pod| &**pod)),
-        );
+        let (roles, args) = (["pm", "coder"].map(testing::role), testing::args());
+        let key = ObjectKey::of(&self.repo);
+        let roles = roles.each_ref().map(|role| {
+            let (own, name) = (own_pods(&self.repo, &role.spec.role, &self.pods), &role.spec.role);
+            let maker = SeatMaker { repo: &self.repo, role, gateway: &gateway, args: &args };
+            let failed = self.memory.count_failures(
+                (&key, name.as_str()),
+                maker.describe(),
+                own.iter().filter_map(|pod| find_failure(pod, self.now)).collect(),
+                newest_ready(own.iter().copied()),
+            );
+            SeatRole { role, failed }
+        });
         plan_seats(&SeatsView {
             repo: &self.repo,
-            role: Some(&role),
+            roles: &roles,
             gateway: Ok(&gateway),
             prepared: true,
             args: &args,
             pods: &self.pods,
             refusal: self.refusal.as_ref(),
-            failed: failed.as_ref(),
             waits: self.waits,
             activity: self.activity,
             taken: self.taken,

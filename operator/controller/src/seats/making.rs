@@ -1,0 +1,53 @@
+//! Seats as they are made.
+
+use std::collections::BTreeSet;
+
+use codebutler_crds::{AgentRole, Repo};
+use kube::ResourceExt as _;
+
+use crate::args::ControllerArgs;
+use crate::gateway::GatewayAddress;
+use crate::thread::pod::{PodInput, PodOwner};
+use crate::thread::room::taken_by;
+use crate::thread::security;
+
+/// The parts that the seats of a role have in common.
+pub(super) struct SeatMaker<'a> {
+    pub repo: &'a Repo,
+    pub role: &'a AgentRole,
+    pub gateway: &'a GatewayAddress,
+    pub args: &'a ControllerArgs,
+}
+
+impl<'a> SeatMaker<'a> {
+    /// None as long as the gateway is not found.
+    pub(super) fn new(
+        repo: &'a Repo,
+        role: &'a AgentRole,
+        gateway: Option<&'a GatewayAddress>,
+        args: &'a ControllerArgs,
+    ) -> Option<Self> {
+        gateway.map(|gateway| Self { repo, role, gateway, args })
+    }
+
+    pub(super) fn input<'b>(&'b self, seat: &'b str) -> PodInput<'b>
+    where
+        'a: 'b,
+    {
+        let Self { repo, role, gateway, args } = *self;
+        PodInput { owner: PodOwner::Seat(seat), repo, role, gateway, args, user: security::USER }
+    }
+
+    /// Everything that seats are made from: where it is another, they may fare otherwise.
+    pub(super) fn describe(&self) -> String {
+        let (repo, config) = (self.repo, self.input("").config());
+        let uid = repo.uid().unwrap_or_default();
+        format!("{uid}/{}/{config}", repo.metadata.generation.unwrap_or_default())
+    }
+
+    /// Names of the resources that a seat takes of a node.
+    pub(super) fn taken(&self) -> BTreeSet<String> {
+        let pod = self.input("").build();
+        pod.spec.as_ref().map(taken_by).unwrap_or_default()
+    }
+}
