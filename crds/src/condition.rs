@@ -46,6 +46,8 @@ pub const MCP_SERVERS_READY: &str = "McpServersReady";
 pub const SEARCH_REACHABLE: &str = "SearchReachable";
 /// As many pods wait for a conversation as a Repo's `spec.warm` says. Absent where it says none.
 pub const SEATS_READY: &str = "SeatsReady";
+/// The clone of the seat that was set up last could be. Absent where none has been.
+pub const SEATS_SET_UP: &str = "SeatsSetUp";
 /// Each of a Repo's schedules names times that come. Present only while false.
 pub const SCHEDULES_VALID: &str = "SchedulesValid";
 

@@ -91,6 +91,8 @@ reasons! {
         SeatsYield at "SeatsReady, event": "Work waits for room on a node or in a quota: seats are given up for it.", "Nothing; add room if it keeps happening.";
         Served at "ModelReachable, SearchReachable": "The model API, or the search service, serves the key.", "";
         Serving at "GatewayServing": "A gateway serves agents.", "";
+        SetUpDone at "SeatsSetUp": "Seats are set up before a Thread takes them.", "";
+        SetUpFailed at "SeatsSetUp, event": "A seat could not be set up. It waits with its clone, and the Thread that takes it tries again and tells people.", "See the log that the sentence names; correct `spec.worktree.setup`, the image, or `spec.egress`.";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";
         SigningSecretInvalid at "event": "Deliveries can't be checked and are answered with 503: the Secret of `spec.deliveries` is missing, can't be read, or has no usable `signingSecret`.", "See the sentence, and mend the Secret; the next delivery is checked with it.";
         SlackNotReachable at "Ready, Reconciling, event": "Slack can't be worked with.", "See the condition SlackReachable.";

@@ -24,7 +24,8 @@ use codebutler_wire::{
     LastWords, MergedBelow, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations,
     PostComment, PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
     PullRequestState, ReadPull, RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport,
-    SeatAnswer, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, path,
+    SeatAnswer, SeatSetUpEnd, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage,
+    path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -185,10 +186,15 @@ impl GatewayClient {
     }
 
     /// Asks for the Thread that has taken the pod; waits for one for at most `wait`.
-    pub async fn seat(&self, wait: Duration) -> Result<SeatAnswer, GatewayError> {
-        let wait_secs = wait.as_secs();
+    pub async fn seat(
+        &self,
+        wait: Duration,
+        set_up: Option<SeatSetUpEnd>,
+    ) -> Result<SeatAnswer, GatewayError> {
+        let mut query = vec![("wait", wait.as_secs().to_string())];
+        query.extend(set_up.map(|end| ("setUp", end.name().to_owned())));
         self.typed(|| {
-            let request = self.request(Method::GET, path::SEAT)?.query(&[("wait", wait_secs)]);
+            let request = self.request(Method::GET, path::SEAT)?.query(&query);
             Ok(request.timeout(wait + CALL_TIMEOUT))
         })
         .await

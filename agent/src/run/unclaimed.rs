@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebutler_wire::{ErrorCode, SeatAnswer, SeatSetUp};
-use tokio::sync::Mutex;
+use codebutler_wire::{ErrorCode, SeatAnswer, SeatSetUp, SeatSetUpEnd};
+use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
@@ -49,17 +49,20 @@ pub(super) async fn await_thread(
     wall: &EgressWall,
 ) -> Result<ToolboxClient, RunError> {
     let toolbox = ToolboxClient::connect(&args.socket).await?;
-    let wanted = WantedSetUp::default();
+    let set_ups = Arc::<SeatSetUps>::default();
     let mut known = Instant::now();
     let mut told = ToldCauses::default();
     let mut clone: Option<CloneTask> = None;
     let mut wait = Duration::ZERO;
     loop {
+        let ended = *set_ups.ended.lock();
         let answer = match &mut clone {
-            None => gateway.seat(wait).await,
+            None => gateway.seat(wait, ended).await,
             Some(clone) => tokio::select! {
-                answer = gateway.seat(wait) => answer,
+                answer = gateway.seat(wait, ended) => answer,
                 error = clone.failed() => return Err(error.into()),
+                // The next question tells it.
+                () = set_ups.news.notified() => continue,
             },
         };
         match answer {
@@ -73,14 +76,15 @@ pub(super) async fn await_thread(
             Ok(SeatAnswer { thread: None, base_branch, set_up }) => {
                 (wait, known) = (LONG_POLL, Instant::now());
                 told = ToldCauses::default();
-                *wanted.lock() = set_up;
+                *set_ups.wanted.lock() = set_up;
+                set_ups.told(ended);
                 if clone.is_none() {
                     clone = Some(CloneTask::start(CloneKeeper {
                         toolbox: toolbox.clone(),
                         hello: hello_for(&base_branch, &args.role, relay),
                         busy: Arc::default(),
                         share: args.share.clone(),
-                        wanted: Arc::clone(&wanted),
+                        set_ups: Arc::clone(&set_ups),
                         wall: wall.clone(),
                         relay: relay.clone(),
                         seconds: args.setup_limit,
@@ -180,8 +184,31 @@ impl Drop for CloneTask {
     }
 }
 
-/// The set-up that is wanted, by the gateway's last answer.
-type WantedSetUp = Arc<parking_lot::Mutex<Option<SeatSetUp>>>;
+/// Set-ups of the clone, as the gateway knows them.
+#[derive(Default)]
+struct SeatSetUps {
+    /// The one that is wanted, by the gateway's last answer.
+    wanted: parking_lot::Mutex<Option<SeatSetUp>>,
+    /// The end of the last one, until the gateway was told.
+    ended: parking_lot::Mutex<Option<SeatSetUpEnd>>,
+    /// Signal that one has ended.
+    news: Notify,
+}
+
+impl SeatSetUps {
+    fn ends(&self, end: SeatSetUpEnd) {
+        *self.ended.lock() = Some(end);
+        self.news.notify_one();
+    }
+
+    /// Notes that the gateway was told this.
+    fn told(&self, end: Option<SeatSetUpEnd>) {
+        let mut ended = self.ended.lock();
+        if *ended == end {
+            *ended = None;
+        }
+    }
+}
 
 /// Everything that a clone is kept with.
 struct CloneKeeper {
@@ -190,7 +217,7 @@ struct CloneKeeper {
     busy: Arc<Mutex<()>>,
     /// Folder in which the kubelet finds that there is a clone.
     share: Option<PathBuf>,
-    wanted: WantedSetUp,
+    set_ups: Arc<SeatSetUps>,
     wall: EgressWall,
     relay: GitRelay,
     /// Timeout of a set-up.
@@ -238,7 +265,7 @@ impl CloneKeeper {
 
     /// Sets the clone up where that is wanted, unless it is. The pod counts as ready meanwhile.
     async fn set_up(&mut self) -> Result<(), ToolboxError> {
-        let Some(wanted) = self.wanted.lock().clone() else { return Ok(()) };
+        let Some(wanted) = self.set_ups.wanted.lock().clone() else { return Ok(()) };
         if wanted.requires_enforcement && timeout(WALL, self.wall.stands_ahead()).await.is_err() {
             tracing::warn!("setup_unconfined");
             return Ok(());
@@ -248,7 +275,7 @@ impl CloneKeeper {
         let limit = Duration::from_secs(self.seconds.into()) + SLACK;
         match timeout(limit, self.toolbox.ask(request)).await {
             Ok(Ok(ToolboxReply::SetUp(None))) => {}
-            Ok(Ok(ToolboxReply::SetUp(Some(done)))) => self.log_set_up(done),
+            Ok(Ok(ToolboxReply::SetUp(Some(done)))) => self.note_end(done),
             Ok(Ok(other)) => {
                 tracing::warn!(?other, request = "set_up_base", "toolbox_request_failed");
             }
@@ -259,16 +286,19 @@ impl CloneKeeper {
     }
 
     /// A failure is no reason to give the pod up: a Thread that takes it tries again, and tells people.
-    fn log_set_up(&mut self, done: SetUp) {
+    fn note_end(&mut self, done: SetUp) {
         if self.known.as_ref() == Some(&done.fingerprint) {
             return;
         }
         let refused = self.relay.take_turned_away().join("; ");
+        let succeeded = done.ended.as_ref().is_some_and(SetUpEnd::is_success);
+        let end = if succeeded { SeatSetUpEnd::Done } else { SeatSetUpEnd::Failed };
+        self.set_ups.ends(end);
         match (&done.missing, &done.ended) {
             (Some(program), _) => {
                 tracing::warn!(why = "a program is missing", program, "worktree_setup_failed");
             }
-            (None, Some(ended)) if ended.is_success() => {
+            (None, Some(ended)) if succeeded => {
                 tracing::info!(seconds = ended.seconds, "clone_set_up");
             }
             (None, ended) => {

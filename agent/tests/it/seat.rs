@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use codebutler_agent::toolbox::client::ToolboxClient;
 use codebutler_agent::toolbox::protocol::{ToolboxHello, ToolboxReply, ToolboxRequest};
-use codebutler_wire::{EgressWay, SeatSetUp};
+use codebutler_wire::{EgressWay, SeatSetUp, SeatSetUpEnd};
 
 use crate::toolbox::{bash, hello, text};
 use crate::world::{Pod, World, in_order, says, until};
@@ -34,7 +34,7 @@ fn take(world: &World) {
 async fn a_clone_is_set_up_while_it_waits_and_not_again_by_the_thread_that_takes_it() {
     let mut world = World::new(in_order(vec![says("Here I am.")])).await;
     let pod = seat(&mut world, "mkdir -p deps; echo once >> deps/ran");
-    until("a set-up", || world.path("work/.setup.json").exists()).await;
+    until("a set-up", || world.gateway.lock().seat_ends == [SeatSetUpEnd::Done]).await;
     take(&world);
     assert!(pod.ended().await.success());
     let ran = std::fs::read_to_string(world.tree("deps/ran")).unwrap();
@@ -44,6 +44,19 @@ async fn a_clone_is_set_up_while_it_waits_and_not_again_by_the_thread_that_takes
     assert!(world.gateway.lock().builds.is_empty(), "the Thread needed no build slot");
     let head = std::fs::read_to_string(world.tree(".git/HEAD")).unwrap();
     assert_eq!(head.trim(), "ref: refs/heads/codebutler/t");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_up_that_fails_is_told_once_and_tried_again_by_the_thread() {
+    let mut world = World::new(in_order(vec![says("Here I am.")])).await;
+    let pod = seat(&mut world, "echo once >> ran; exit 3");
+    until("its end", || world.gateway.lock().seat_ends == [SeatSetUpEnd::Failed]).await;
+    take(&world);
+    assert!(pod.ended().await.success());
+    assert_eq!(std::fs::read_to_string(world.tree("ran")).unwrap(), "once\nonce\n");
+    let inner = world.gateway.lock();
+    assert!(inner.post_texts()[0].contains("failed: exit code 3"), "{:?}", inner.post_texts());
+    assert_eq!(inner.seat_ends, [SeatSetUpEnd::Failed]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -64,9 +64,10 @@ pub use web::*;
 pub mod path {
     /// `GET` → [`super::RoleSession`].
     pub const SESSION: &str = "/v1/session";
-    /// `GET ?wait=<seconds>` → [`super::SeatAnswer`]: whether a Thread has taken the pod. Answered once one has, or
-    /// after that time at the latest. A pod that no Thread has taken may call this, and fetch from [`GIT`], and
-    /// nothing else.
+    /// `GET ?wait=<seconds>&setUp=<end>` → [`super::SeatAnswer`]: whether a Thread has taken the pod. Answered once one
+    /// has, or after that time at the latest. `setUp` tells, once, how a set-up of its clone ended
+    /// ([`super::SeatSetUpEnd`]). A pod that no Thread has taken may call this, fetch from [`GIT`], use [`CONNECT`] where
+    /// the answer has a set-up, and nothing else.
     pub const SEAT: &str = "/v1/seat";
     /// `GET ?after=<ts>&wait=<seconds>&seen=<version>` → [`super::VersionedInbox`]. Answers at once if the role has
     /// mail or a pending decision, otherwise after `wait` seconds at the latest. With `seen`, an answer of

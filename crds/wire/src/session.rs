@@ -24,6 +24,27 @@ pub struct SeatAnswer {
     pub set_up: Option<SeatSetUp>,
 }
 
+/// How the set-up of such a clone ended: what a seat tells with its next question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SeatSetUpEnd {
+    /// All of its commands succeeded.
+    Done,
+    /// A command failed, or took too long.
+    Failed,
+}
+
+impl SeatSetUpEnd {
+    /// Its word in the query.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The set-up of a clone that waits for a Thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use codebutler_wire::history::ToldEntry;
 use codebutler_wire::{
     ApprovalRequest, ApprovalState, BuildWant, EgressReport, ErrorCode, MessageAuthor, OtherThread,
-    PendingItem, PostMessage, RoleCard, RoleSession, RunReport, SeatSetUp, ShowComparison, SlackTs,
-    ThreadMessage, ThreadOverlap, WebSearch,
+    PendingItem, PostMessage, RoleCard, RoleSession, RunReport, SeatSetUp, SeatSetUpEnd,
+    ShowComparison, SlackTs, ThreadMessage, ThreadOverlap, WebSearch,
 };
 use serde_json::Value;
 
@@ -86,6 +86,8 @@ pub(crate) struct Inner {
     pub seat_taken: bool,
     /// Set-up of the clone of that pod.
     pub seat_set_up: Option<SeatSetUp>,
+    /// Ends of set-ups, as that pod told them.
+    pub seat_ends: Vec<SeatSetUpEnd>,
     /// Reports of pods on ways out.
     pub egress: Vec<EgressReport>,
     pub(super) model: Model,
@@ -94,14 +96,6 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(super) fn new(model: Model) -> Self {
-        let role = |role: &str, name: &str| RoleCard {
-            role: role.into(),
-            name: name.into(),
-            description: String::new(),
-            implements: role == "coder",
-            reviews: role == "reviewer",
-            leads: role == "lead",
-        };
         let tools = "Read Write Edit Bash Grep Glob GitLog GitDiff GitCommit GitPush GHCreatePR GHStatus \
                      SendMessage CloseThread";
         Self {
@@ -120,7 +114,7 @@ impl Inner {
                 timeout_seconds: 60,
                 idle_timeout_seconds: 0,
                 prompt: None,
-                roles: vec![role("pm", "PM"), role("coder", "Coder")],
+                roles: vec![role_card("pm", "PM"), role_card("coder", "Coder")],
                 branch: "codebutler/t".into(),
                 base_branch: "main".into(),
                 stacked_on: None,
@@ -192,6 +186,7 @@ impl Inner {
             servers: Servers::default(),
             seat_taken: false,
             seat_set_up: None,
+            seat_ends: vec![],
             egress: vec![],
             model,
             clock: 1000,
@@ -270,5 +265,16 @@ pub(crate) fn check_keys(posts: &[PostMessage]) {
                 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b)),
             "{key}"
         );
+    }
+}
+
+fn role_card(role: &str, name: &str) -> RoleCard {
+    RoleCard {
+        role: role.into(),
+        name: name.into(),
+        description: String::new(),
+        implements: role == "coder",
+        reviews: role == "reviewer",
+        leads: role == "lead",
     }
 }

@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 use axum::extract::{Query, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use codebutler_wire::{EgressReport, SeatAnswer, path};
+use codebutler_wire::{EgressReport, SeatAnswer, SeatSetUpEnd, path};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Gateway;
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct SeatPatience {
     wait: u64,
+    set_up: Option<SeatSetUpEnd>,
 }
 
 pub(super) fn routes() -> Router<Gateway> {
@@ -24,6 +26,7 @@ async fn seat(
     State(gateway): State<Gateway>,
     Query(patience): Query<SeatPatience>,
 ) -> Json<SeatAnswer> {
+    gateway.lock().seat_ends.extend(patience.set_up);
     let deadline = Instant::now() + Duration::from_secs(patience.wait);
     loop {
         let taken = gateway.lock().seat_taken;

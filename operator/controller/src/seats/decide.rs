@@ -135,6 +135,7 @@ pub(super) fn plan_seats(view: &SeatsView) -> SeatsPlan {
         plan.delete =
             view.pods.iter().filter(|pod| !is_ending(pod)).filter_map(|p| p.uid()).collect();
         condition::clear_condition(&mut plan.conditions, condition::SEATS_READY);
+        condition::clear_condition(&mut plan.conditions, condition::SEATS_SET_UP);
         return plan;
     };
     let known = before.warm.unwrap_or_default();
@@ -171,8 +172,8 @@ fn wanted_seats(view: &SeatsView, warm: &WarmSpec) -> Vec<u32> {
 
 /// Names in `spec.warm.roles` that none of the Repo's roles has.
 fn unknown_roles<'a>(view: &'a SeatsView) -> Vec<&'a str> {
-    let named = view.repo.spec.warm.iter().flat_map(|warm| &warm.roles);
-    let names = named.map(|named| named.role.as_str());
+    let wanted = view.repo.spec.warm.iter().flat_map(|warm| &warm.roles);
+    let names = wanted.map(|of_role| of_role.role.as_str());
     names.filter(|name| view.roles.iter().all(|own| own.role.spec.role != *name)).collect()
 }
 

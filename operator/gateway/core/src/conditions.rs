@@ -2,8 +2,9 @@
 //! NetworkPolicy are as they should be.
 
 use codebutler_crds::condition::{
-    self, EGRESS_ENFORCED, GIT_REACHABLE, GUIDES_VALID, MODEL_REACHABLE, MODELS_KNOWN,
+    self, EGRESS_ENFORCED, GIT_REACHABLE, GUIDES_VALID, MODEL_REACHABLE, MODELS_KNOWN, SEATS_SET_UP,
 };
+use codebutler_crds::wire::SeatSetUpEnd;
 use codebutler_crds::{Repo, names};
 use codebutler_runtime::apply::shorten_text;
 use jiff::Timestamp;
@@ -195,6 +196,27 @@ impl ConditionWriter {
         let (type_, holds) = (GUIDES_VALID, Some(wrong.is_none()));
         self.put(repo, &ConditionFinding { type_, holds, reason, message, event: "GuidesInvalid" })
             .await
+    }
+
+    /// Reports how the set-up of a seat's clone ended. What it printed stays in the pod's log.
+    pub async fn seat_set_up(&self, repo: &Repo, pod: &str, end: SeatSetUpEnd) {
+        let namespace = repo.namespace().unwrap_or_default();
+        let (reason, message) = match end {
+            SeatSetUpEnd::Done => {
+                ("SetUpDone", "seats are set up before a Thread takes them".to_owned())
+            }
+            SeatSetUpEnd::Failed => (
+                "SetUpFailed",
+                format!(
+                    "seat `{pod}` could not be set up: see `kubectl -n {namespace} logs {pod} -c agent`; it waits \
+                     with its clone, and the Thread that takes it tries again and tells people"
+                ),
+            ),
+        };
+        let (type_, holds) = (SEATS_SET_UP, Some(end == SeatSetUpEnd::Done));
+        let message = message.as_str();
+        let finding = ConditionFinding { type_, holds, reason, message, event: "SetUpFailed" };
+        self.put(repo, &finding).await;
     }
 
     /// The state of the servers of `spec.mcpServers`. Answers whether the Repo says it now.

@@ -1,5 +1,6 @@
 //! A pod that no Thread has taken: what its token opens, and what it opens once one has.
 
+use codebutler_crds::condition::SEATS_SET_UP;
 use codebutler_crds::{Repo, Thread, names};
 use codebutler_gateway::api;
 use serde_json::json;
@@ -123,4 +124,27 @@ async fn a_seat_reaches_the_repos_hosts_where_its_clone_will_be_set_up() {
         status == 403 && why.contains("spec.egress.hosts")
     })
     .await;
+}
+
+#[tokio::test]
+async fn how_a_seats_set_up_ended_is_on_the_repo() {
+    let world = World::start(vec![]).await;
+    let (pod, _, token) = seat(&world).await;
+    let said = async || {
+        let conditions = world.repo().await.status.unwrap().conditions;
+        let found = conditions.into_iter().find(|c| c.type_ == SEATS_SET_UP);
+        found.map(|found| (found.status, found.reason, found.message))
+    };
+    assert_eq!(world.get(&token, SEAT).await.0, 200);
+    assert_eq!(said().await, None, "nothing was told");
+    assert_eq!(world.get(&token, "/v1/seat?setUp=failed").await.0, 200);
+    let (status, reason, message) = said().await.unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "SetUpFailed"));
+    assert!(message.contains(&format!("logs {pod} -c agent")), "{message}");
+    assert_eq!(world.get(&token, "/v1/seat?setUp=obey").await.0, 400);
+    assert_eq!(world.get(&token, "/v1/seat?setUp=done").await.0, 200);
+    assert_eq!(said().await.unwrap().1, "SetUpDone");
+    // A role can't say it of a seat.
+    assert_eq!(world.get("pm", "/v1/seat?setUp=failed").await.0, 200);
+    assert_eq!(said().await.unwrap().1, "SetUpDone");
 }
