@@ -197,6 +197,9 @@ pub struct RunArgs {
     /// Nobody has written yet: wait until a Thread takes the pod, with a clone of the base branch.
     #[arg(long, hide = true)]
     pub seat: bool,
+    /// Only clone the base branch and set it up, for volumes that are made from this one; then end.
+    #[arg(long, hide = true, conflicts_with = "seat")]
+    pub prepare: bool,
     /// The role, for the log and the place of the transcript; the gateway knows it from the token.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]
     pub role: String,

@@ -48,6 +48,8 @@ pub const SEARCH_REACHABLE: &str = "SearchReachable";
 pub const SEATS_READY: &str = "SeatsReady";
 /// The clone of the seat that was set up last could be. Absent where none has been.
 pub const SEATS_SET_UP: &str = "SeatsSetUp";
+/// A Repo has a volume that those of new Threads can be made from (`spec.worktree.prepared`). Absent where it wants none.
+pub const PREPARED_VOLUME_READY: &str = "PreparedVolumeReady";
 /// Each of a Repo's schedules names times that come. Present only while false.
 pub const SCHEDULES_VALID: &str = "SchedulesValid";
 

@@ -18,6 +18,7 @@ pub mod model;
 pub mod names;
 pub mod pods;
 pub mod policy;
+pub mod prepared;
 pub mod reason;
 pub mod repo;
 pub mod retrospective;

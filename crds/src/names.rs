@@ -116,6 +116,8 @@ pub fn volume_claim(thread: &str) -> String {
 
 /// Separator between a Repo's name and a seat's own part.
 const SEAT: &str = "-seat-";
+/// The same for a volume that is prepared.
+const PREPARED: &str = "-prep-";
 /// Length of the random part of a seat's name.
 const SEAT_ID: usize = 8;
 
@@ -125,13 +127,29 @@ pub fn seat_name(repo: &str, id: u32) -> String {
     format!("{repo}{SEAT}{id:08x}")
 }
 
+/// The claim of a Repo's prepared volume. Its pod is [`pod_name`] of it.
+#[must_use]
+pub fn prepared_name(repo: &str, id: u32) -> String {
+    format!("{repo}{PREPARED}{id:08x}")
+}
+
 /// The seat and the role of a pod that was made as one; none if it was not.
 #[must_use]
 pub fn seat_of_pod<'a>(repo: &str, pod: &'a str) -> Option<(&'a str, &'a str)> {
-    let own = pod.strip_prefix(repo)?.strip_prefix(SEAT)?;
+    part_of_pod(repo, SEAT, pod)
+}
+
+/// The claim and the role of a pod that prepares a volume; none of another pod.
+#[must_use]
+pub fn prepared_of_pod<'a>(repo: &str, pod: &'a str) -> Option<(&'a str, &'a str)> {
+    part_of_pod(repo, PREPARED, pod)
+}
+
+fn part_of_pod<'a>(repo: &str, kind: &str, pod: &'a str) -> Option<(&'a str, &'a str)> {
+    let own = pod.strip_prefix(repo)?.strip_prefix(kind)?;
     let (id, role) = (own.get(..SEAT_ID)?, own.get(SEAT_ID..)?.strip_prefix('-')?);
     let is_id = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    let seat = pod.get(..repo.len() + SEAT.len() + SEAT_ID)?;
+    let seat = pod.get(..repo.len() + kind.len() + SEAT_ID)?;
     (is_id && !role.is_empty()).then_some((seat, role))
 }
 

@@ -77,6 +77,10 @@ reasons! {
         Renamed at "OldSpelling, event": "A field is written as the first previews had it, which is read until `v1beta1`.", "Write it as the sentence has it.";
         Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
+        PreparedVolumeFailed at "PreparedVolumeReady, event": "The volume of `spec.worktree.prepared` can't be prepared; Threads do their own set-up. It is tried again.", "See the log or the words that the sentence names.";
+        PreparedVolumeNotCloned at "PreparedVolumeReady, event": "A volume that is a clone of the prepared one was not made within a minute. Threads get empty volumes, and do their own set-up, until it is replaced.", "Name a StorageClass whose driver can clone volumes (`spec.worktree.storageClassName`), or set `spec.worktree.prepared: None`.";
+        PreparedVolumeReady at "PreparedVolumeReady": "The volumes of new Threads are clones of a prepared one.", "";
+        PreparedVolumeStarting at "PreparedVolumeReady": "A volume is being prepared; Threads do their own set-up meanwhile.", "";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";
         ScheduleInvalid at "SchedulesValid, event": "A schedule can't be read, or names no time that ever comes, so that it begins nothing.", "Correct `cron` or `timeZone` of the schedule that is named.";
         ScheduleMissed at "event": "Runs of a schedule did not begin within its `startingDeadlineSeconds`, a newer one began instead, or the conversation of an earlier one was open: no gateway served, or the events before say what refused them.", "Start what is still wanted by hand; the next run says it, too.";

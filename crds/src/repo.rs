@@ -16,6 +16,7 @@ use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
 pub use crate::model::{ModelApi, ModelNote, ModelProvider, ModelProviderSpec, ModelSpec};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
+use crate::prepared::{PreparedStatus, PreparedVolumes};
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
@@ -51,6 +52,8 @@ use crate::web::WebSpec;
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.git.url","priority":1}"#,
     printcolumn = r#"{"name":"MCP","type":"string","jsonPath":".status.conditions[?(@.type==\"McpServersReady\")].message","priority":1}"#,
+    printcolumn = r#"{"name":"Prepared","type":"string","jsonPath":".status.conditions[?(@.type==\"PreparedVolumeReady\")].reason","priority":1}"#,
+    printcolumn = r#"{"name":"Prepared since","type":"date","jsonPath":".status.prepared.since","priority":1}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
     validation = Rule::new("self.metadata.name.size() <= 32")
         .message("a Repo's name is at most 32 characters, so that names derived from it stay valid"),
@@ -297,6 +300,9 @@ pub struct WorktreeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub setup: Option<String>,
+    /// Whether the volumes of new Threads begin with what a set-up of the base branch has made.
+    #[serde(default, skip_serializing_if = "PreparedVolumes::is_none")]
+    pub prepared: PreparedVolumes,
     /// The shell command whose success proves a change, such as `cargo test`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
@@ -314,6 +320,7 @@ impl Default for WorktreeSpec {
             storage_class_name: None,
             access_mode: AccessMode::default(),
             setup: None,
+            prepared: PreparedVolumes::None,
             test: None,
             max_concurrent_builds: builds(),
         }
@@ -385,6 +392,14 @@ pub struct RepoStatus {
     /// The seats of `spec.warm`. Written by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<Box<WarmStatus>>,
+    /// The volume of `spec.worktree.prepared`. Written by the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<Box<PreparedStatus>>,
+    /// Digest of the files of the base branch that pin what a set-up installs. Written by the gateway where volumes
+    /// are prepared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub base_locks: Option<String>,
 }
 
 /// Number of Threads that a Repo has, by state.

@@ -2,6 +2,7 @@
 //! by them, the gateway and `codebutler-agent validate` say what is wrong with them. Pure: nothing here asks the
 //! network or runs anything.
 //!
+//! - [`pins`]: files that say what a set-up installs.
 //! - [`policy`]: how much harm a command can do, and what `policy.json` says of it.
 //! - [`skills`]: what people can ask for in a few words.
 //! - [`seeds`]: the prompts and skills that CodeButler brings.
@@ -9,6 +10,7 @@
 //! - [`text`]: shortening what comes from outside.
 //! - [`voice`]: keeping what comes from outside from speaking as the system.
 
+pub mod pins;
 pub mod policy;
 pub mod seeds;
 pub mod skills;

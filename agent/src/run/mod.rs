@@ -90,6 +90,9 @@ pub enum RunError {
     /// Sandbox missing, for a role that may run commands.
     #[error("commands can't be confined on this node: {0}")]
     Unconfined(String),
+    /// A volume that others are to be made from.
+    #[error("the volume can't be prepared: {0}")]
+    Unprepared(String),
     /// The base branch can't be read: a run without it would lack the guides that people wrote.
     #[error("{0}")]
     Repository(String),
@@ -163,6 +166,9 @@ fn code_of(ended: Result<(), RunError>) -> ExitCode {
 }
 
 async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
+    if args.prepare {
+        return Box::pin(unclaimed::prepare_volume(&args)).await;
+    }
     let mut transcript = OpenTranscript::open(&args.state_dir, &args.role)?;
     let log = DecisionLog::open(&args.state_dir, &args.role).map_err(RunError::Log)?;
     let gateway =

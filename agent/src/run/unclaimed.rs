@@ -38,6 +38,8 @@ const AGAIN: Duration = Duration::from_secs(20);
 const MOST_AGAIN: Duration = Duration::from_mins(10);
 /// Time limit for the pod's confinement to come up before a set-up. Later ones are tried after each fetch.
 const WALL: Duration = Duration::from_mins(1);
+/// Attempts at a clone of a volume that others are to be made from, after the first one.
+const CLONES: u32 = 5;
 /// Time by which a set-up may end later than its command has to.
 const SLACK: Duration = Duration::from_mins(1);
 
@@ -101,6 +103,49 @@ pub(super) async fn await_thread(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Clones the base branch and sets the clone up, once, for volumes that are made from this one.
+pub(super) async fn prepare_volume(args: &RunArgs) -> Result<(), RunError> {
+    let gateway =
+        GatewayClient::new(&args.gateway, args.gateway_address, &args.ca_file, &args.token_file)?;
+    let relay = GitRelay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
+    let wall = EgressWall::new(gateway.clone(), args);
+    tokio::select! {
+        done = prepare_once(args, &gateway, &relay, &wall) => done,
+        never = wall.look_ahead() => match never {},
+    }
+}
+
+async fn prepare_once(
+    args: &RunArgs,
+    gateway: &GatewayClient,
+    relay: &GitRelay,
+    wall: &EgressWall,
+) -> Result<(), RunError> {
+    let toolbox = ToolboxClient::connect(&args.socket).await?;
+    let known = Instant::now();
+    let answer = loop {
+        match gateway.seat(Duration::ZERO, None).await {
+            Ok(answer) => break answer,
+            Err(error) if outlasts(&error, known) => sleep(PAUSE).await,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let set_ups = Arc::<SeatSetUps>::default();
+    *set_ups.wanted.lock() = answer.set_up;
+    let keeper = CloneKeeper {
+        toolbox,
+        hello: hello_for(&answer.base_branch, &args.role, relay),
+        busy: Arc::default(),
+        share: None,
+        set_ups,
+        wall: wall.clone(),
+        relay: relay.clone(),
+        seconds: args.setup_limit,
+        known: None,
+    };
+    keeper.prepare().await
 }
 
 /// Causes that the log has of questions without an answer, since the last answer: the pod may wait for hours.
@@ -263,35 +308,64 @@ impl CloneKeeper {
         }
     }
 
-    /// Sets the clone up where that is wanted, unless it is. The pod counts as ready meanwhile.
-    async fn set_up(&mut self) -> Result<(), ToolboxError> {
-        let Some(wanted) = self.set_ups.wanted.lock().clone() else { return Ok(()) };
+    /// Makes one clone and sets it up.
+    async fn prepare(mut self) -> Result<(), RunError> {
+        self.toolbox.ask(ToolboxRequest::Hello(self.hello.clone())).await?;
+        let mut failures = 0;
+        loop {
+            match self.toolbox.ask(ToolboxRequest::PrepareBase).await? {
+                ToolboxReply::Text(done) => {
+                    tracing::info!(done, "clone_ready");
+                    break;
+                }
+                other if failures < CLONES => {
+                    failures += 1;
+                    tracing::warn!(?other, request = "prepare_base", "toolbox_request_failed");
+                    sleep(pause_after(failures)).await;
+                }
+                other => return Err(RunError::Unprepared(format!("{other:?}"))),
+            }
+        }
+        if self.set_up().await? {
+            return Ok(());
+        }
+        Err(RunError::Unprepared("the set-up failed, as the lines before say".to_owned()))
+    }
+
+    /// Sets the clone up where that is wanted, unless it is; true if it is then as wanted. The pod counts as ready
+    /// meanwhile.
+    async fn set_up(&mut self) -> Result<bool, ToolboxError> {
+        let Some(wanted) = self.set_ups.wanted.lock().clone() else { return Ok(true) };
         if wanted.requires_enforcement && timeout(WALL, self.wall.stands_ahead()).await.is_err() {
             tracing::warn!("setup_unconfined");
-            return Ok(());
+            return Ok(false);
         }
         self.relay.take_turned_away();
         let request = ToolboxRequest::SetUpBase { command: wanted.command, seconds: self.seconds };
         let limit = Duration::from_secs(self.seconds.into()) + SLACK;
         match timeout(limit, self.toolbox.ask(request)).await {
-            Ok(Ok(ToolboxReply::SetUp(None))) => {}
-            Ok(Ok(ToolboxReply::SetUp(Some(done)))) => self.note_end(done),
+            Ok(Ok(ToolboxReply::SetUp(None))) => Ok(true),
+            Ok(Ok(ToolboxReply::SetUp(Some(done)))) => Ok(self.note_end(done)),
             Ok(Ok(other)) => {
                 tracing::warn!(?other, request = "set_up_base", "toolbox_request_failed");
+                Ok(false)
             }
-            Ok(Err(error)) => return Err(error),
-            Err(_) => tracing::warn!(why = "it took too long", "worktree_setup_failed"),
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                tracing::warn!(why = "it took too long", "worktree_setup_failed");
+                Ok(false)
+            }
         }
-        Ok(())
     }
 
-    /// A failure is no reason to give the pod up: a Thread that takes it tries again, and tells people.
-    fn note_end(&mut self, done: SetUp) {
+    /// True if it succeeded. A failure is no reason to give a seat up: a Thread that takes it tries again, and tells
+    /// people.
+    fn note_end(&mut self, done: SetUp) -> bool {
+        let succeeded = done.ended.as_ref().is_some_and(SetUpEnd::is_success);
         if self.known.as_ref() == Some(&done.fingerprint) {
-            return;
+            return succeeded;
         }
         let refused = self.relay.take_turned_away().join("; ");
-        let succeeded = done.ended.as_ref().is_some_and(SetUpEnd::is_success);
         let end = if succeeded { SeatSetUpEnd::Done } else { SeatSetUpEnd::Failed };
         self.set_ups.ends(end);
         match (&done.missing, &done.ended) {
@@ -307,6 +381,7 @@ impl CloneKeeper {
             }
         }
         self.known = Some(done.fingerprint);
+        succeeded
     }
 }
 

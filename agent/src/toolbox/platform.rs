@@ -4,25 +4,6 @@
 
 use serde_json::Value;
 
-/// Files that pin what a set-up installs: a change of one asks for another set-up.
-pub(super) const PINS: [&str; 16] = [
-    "package-lock.json",
-    "npm-shrinkwrap.json",
-    "pnpm-lock.yaml",
-    "yarn.lock",
-    "bun.lock",
-    "bun.lockb",
-    "uv.lock",
-    "poetry.lock",
-    "Pipfile.lock",
-    "requirements.txt",
-    "requirements-dev.txt",
-    "Gemfile.lock",
-    "composer.lock",
-    "Podfile.lock",
-    "Cargo.lock",
-    "go.sum",
-];
 /// Patterns of files that set-ups make in the worktree, and no commit should hold.
 pub(super) const MADE: [&str; 5] =
     ["node_modules/", ".venv/", "*.egg-info/", "vendor/bundle/", "Pods/"];

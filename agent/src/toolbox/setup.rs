@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use codebutler_guides::pins::PINS;
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +20,7 @@ use super::command::CommandShell;
 use super::environment::CommandEnvironment;
 use super::exclude::exclude_paths;
 use super::git::control::read_plain;
-use super::platform::{self, MADE, PINS};
+use super::platform::{self, MADE};
 use super::protocol::{SetUp, SetUpEnd};
 use super::{ToolError, modes};
 

@@ -103,6 +103,31 @@ async fn a_way_that_opened_after_the_look_ahead_is_told_once_the_pod_is_taken() 
     assert_eq!(world.gateway.lock().posts.len(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_prepared_by_a_pod_that_ends_and_the_thread_on_it_sets_nothing_up() {
+    let mut world = World::new(in_order(vec![says("Here I am.")])).await;
+    let prepare = |world: &mut World, setup: &str| {
+        let command = Some(setup.to_owned());
+        let mut inner = world.gateway.lock();
+        inner.session.setup.clone_from(&command);
+        inner.seat_set_up = Some(SeatSetUp { command, requires_enforcement: true });
+        drop(inner);
+        world.pod_with(None, |agent| {
+            agent.arg("--prepare");
+        })
+    };
+    let setup = "mkdir -p deps; echo once >> deps/ran";
+    assert!(prepare(&mut world, setup).ended().await.success());
+    assert!(world.path("work/.unclaimed").exists() && world.transcript().is_empty());
+    world.gateway.lock().say("Are you there?", true);
+    world.one_pod().await;
+    assert_eq!(std::fs::read_to_string(world.tree("deps/ran")).unwrap(), "once\n");
+    assert_eq!(world.gateway.lock().post_texts().last(), Some(&"Here I am."));
+
+    let mut other = World::new(in_order(vec![])).await;
+    assert!(!prepare(&mut other, "exit 3").ended().await.success());
+}
+
 /// The pod of a role whose own commands run in a copy of the worktree.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_only_reads_has_its_clone_set_up_by_nobody_once_a_thread_works_in_it() {

@@ -41,6 +41,8 @@ pub(crate) struct ControllerCaches {
     pub repo_server_pods: Arc<ObjectIndex<Pod, Pod>>,
     /// Seats that wait for a Thread, by their Repo.
     pub seats: Arc<ObjectIndex<Pod, Pod>>,
+    /// Pods that prepare volumes, by their Repo.
+    pub prepared_pods: Arc<ObjectIndex<Pod, Pod>>,
     /// Reports for how long seats have waited that wait no more.
     pub ended_seats: Arc<EndedSeats>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
@@ -104,6 +106,7 @@ pub(crate) fn start_watches(
         server_pods: Arc::new(ObjectIndex::new(server_pod)),
         repo_server_pods: Arc::new(ObjectIndex::new(by_repo)),
         seats: Arc::new(ObjectIndex::new(waiting_seat)),
+        prepared_pods: Arc::new(ObjectIndex::new(preparing_pod)),
         ended_seats: Arc::default(),
         volumes: Arc::new(ObjectIndex::new(by_thread)),
         accounts: accounts.reader(),
@@ -130,7 +133,8 @@ pub(crate) fn start_watches(
     watches.watch(listed, &of_threads, on_pod(pods, queues.clone()));
     // Servers and seats: what a Thread takes leaves this watch for the one above.
     let of_repo_alone = format!("{},!{}", names::LABEL_REPO, names::LABEL_THREAD);
-    let repo_pods = [&caches.repo_server_pods, &caches.seats].map(Arc::clone);
+    let repo_pods =
+        [&caches.repo_server_pods, &caches.seats, &caches.prepared_pods].map(Arc::clone);
     let of_repo_alone = list_config().labels(&of_repo_alone);
     let ended_seats = caches.ended_seats.clone();
     watches.watch(listed, &of_repo_alone, on_repo_pod(repo_pods, ended_seats, queues.clone()));
@@ -222,6 +226,11 @@ fn by_repo(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
 fn waiting_seat(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
     let is_seat = |repo: &ObjectKey| names::seat_of_pod(&repo.name, &pod.name_any()).is_some();
     by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_seat(repo))
+}
+
+fn preparing_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
+    let is_one = |repo: &ObjectKey| names::prepared_of_pod(&repo.name, &pod.name_any()).is_some();
+    by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_one(repo))
 }
 
 /// Recognizes a server's pod by its name, which can't be edited, unlike its labels.
@@ -346,7 +355,7 @@ impl WaitingOwners {
 }
 
 fn on_repo_pod(
-    [servers, seats]: [Arc<ObjectIndex<Pod, Pod>>; 2],
+    [servers, seats, prepared]: [Arc<ObjectIndex<Pod, Pod>>; 3],
     ended_seats: Arc<EndedSeats>,
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<Pod>) {
@@ -356,7 +365,7 @@ fn on_repo_pod(
         for (repo, waited) in times.note(event, Timestamp::now()) {
             ended_seats.report(&repo, waited);
         }
-        let touched = [servers.apply(event), seats.apply(event)];
+        let touched = [servers.apply(event), seats.apply(event), prepared.apply(event)];
         touched.iter().flatten().for_each(|repo| queues.repo(repo));
         if waiting.note(&touched[0], &servers) {
             queues.warm_repos();

@@ -15,6 +15,7 @@ use super::gateway::{GatewayAddress, GatewayNotFound};
 use super::homes::VolumeHomes;
 use super::index::{ObjectIndex, ObjectKey};
 use super::metrics::ControllerMetrics;
+use super::prepared_memory::PreparedVolumeMemory;
 use super::queues::ControllerQueues;
 use super::refusals::RefusalCounts;
 use super::rewritten::RewrittenObjects;
@@ -57,6 +58,9 @@ pub(crate) struct ControllerContext {
     /// Seats that some Thread has taken, or tried to.
     pub spent: SpentSeats,
     pub seat_memory: SeatMemory,
+    pub prepared: PreparedVolumeMemory,
+    /// Pods that prepare volumes, by their Repo.
+    pub prepared_pods: Arc<ObjectIndex<Pod, Pod>>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.

@@ -47,6 +47,13 @@ pub(crate) fn of_seat(repo: &Repo, seat: &str, role: &str) -> ObjectLabels {
     labels
 }
 
+/// Labels of the pod of a volume from which those of Threads are made.
+pub(crate) fn of_prepared(repo: &Repo, role: &str) -> ObjectLabels {
+    let mut labels = of_repo("codebutler-agent", repo);
+    labels.insert(names::LABEL_ROLE.to_owned(), role.to_owned());
+    labels
+}
+
 /// Labels of a Thread's volume claim.
 pub(crate) fn of_claim(thread: &Thread) -> ObjectLabels {
     of_thread("codebutler-worktree", thread)

@@ -18,6 +18,7 @@ mod informer;
 mod labels;
 mod metrics;
 mod platform;
+mod prepared_memory;
 mod queues;
 mod refusals;
 mod repo;
@@ -178,6 +179,8 @@ impl Replica {
             seats: caches.seats.clone(),
             spent: spent::SpentSeats::default(),
             seat_memory: seat_memory::SeatMemory::default(),
+            prepared: prepared_memory::PreparedVolumeMemory::default(),
+            prepared_pods: caches.prepared_pods.clone(),
             volumes: caches.volumes.clone(),
             accounts: caches.accounts.clone(),
             policies: caches.policies.clone(),

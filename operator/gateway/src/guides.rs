@@ -64,12 +64,17 @@ struct Judged {
     roles: Vec<String>,
     /// Servers that the Repo allows.
     servers: Vec<String>,
+    /// True if the Repo's volumes are made from a prepared one.
+    prepares: bool,
 }
 
 impl Judged {
     /// True if both are of the same files, and of a Repo that says the same about them.
     fn is_of(&self, other: &Self) -> bool {
-        self.commit == other.commit && self.roles == other.roles && self.servers == other.servers
+        self.commit == other.commit
+            && self.roles == other.roles
+            && self.servers == other.servers
+            && self.prepares == other.prepares
     }
 }
 
@@ -142,10 +147,13 @@ async fn judge_guides(
     let roles = own_roles(gateway, repo);
     let (at, uid, commit) = (Instant::now(), repo.uid(), base.commit.clone());
     let servers = repo.spec.mcp_servers.iter().map(|server| server.name.clone()).collect();
-    let now = Judged { at, uid, commit, roles, servers };
+    let prepares = !repo.spec.worktree.prepared.is_none();
+    let now = Judged { at, uid, commit, roles, servers, prepares };
     if last.is_some_and(|last| last.is_of(&now)) {
         return Ok(Some(now));
     }
+    let locks = if prepares { Some(base.locks().await?) } else { None };
+    record_locks(&gateway.context.client, repo, locks).await?;
     let files = base.guides().await?;
     let beyond = find_beyond(gateway, repo, &now.commit, &files);
     let roles = now.roles.clone();
@@ -226,6 +234,23 @@ async fn tell_findings(
     })
     .await?;
     Ok(())
+}
+
+/// Writes down the state of the lock files, where volumes are prepared for it.
+async fn record_locks(
+    client: &Client,
+    repo: &Repo,
+    locks: Option<String>,
+) -> Result<(), kube::Error> {
+    let known = repo.status.as_ref().and_then(|status| status.base_locks.as_ref());
+    if known == locks.as_ref() {
+        return Ok(());
+    }
+    let api: Api<Repo> = Api::namespaced(client.clone(), &repo.namespace().unwrap_or_default());
+    // Nobody else writes this field, and nothing is said of another Repo of the same name.
+    let patch = json!({"metadata": {"uid": repo.uid()}, "status": {"baseLocks": locks}});
+    let params = writes::patch_params();
+    api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await.map(drop)
 }
 
 /// Updates a Repo's status of its guides, and returns the result.

@@ -3,8 +3,8 @@
 
 use codebutler_crds::condition::{
     AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, EGRESS_ENFORCED, FINISHED, MODELS_KNOWN,
-    OLD_SPELLING, PARALLEL, QUEUED, READY, RECONCILING, SEATS_READY, SEATS_SET_UP, STALLED,
-    SUSPENDED, WORKTREE_READY,
+    OLD_SPELLING, PARALLEL, PREPARED_VOLUME_READY, QUEUED, READY, RECONCILING, SEATS_READY,
+    SEATS_SET_UP, STALLED, SUSPENDED, WORKTREE_READY,
 };
 use codebutler_crds::reason::reasons_of;
 use codebutler_crds::thread::ThreadState;
@@ -23,7 +23,7 @@ const SILENT: [&str; 4] = [RECONCILING, STALLED, WORKTREE_READY, FINISHED];
 const BAD_IF_TRUE: [&str; 6] =
     [AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, QUEUED, SUSPENDED, OLD_SPELLING];
 /// Conditions with which work goes on, whatever they say.
-const MILD: [&str; 9] = [
+const MILD: [&str; 10] = [
     AWAITING_USER,
     COLLECTING,
     QUEUED,
@@ -33,6 +33,7 @@ const MILD: [&str; 9] = [
     PARALLEL,
     SEATS_READY,
     SEATS_SET_UP,
+    PREPARED_VOLUME_READY,
 ];
 
 /// True if nothing has to be done.

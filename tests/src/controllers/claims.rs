@@ -1,7 +1,7 @@
 //! Folders as volumes for claims: provisioned, bound, protected while in use, and removed with their
 //! claim.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ enum ClaimError {
     Api(#[from] kube::Error),
     #[error("volume folder: {0}")]
     Io(#[from] std::io::Error),
+    /// The volume can't be a clone of the claim that it names. As a driver does, it is tried again.
+    #[error("failed to provision volume: {0}")]
+    Source(String),
 }
 
 /// Context of the controllers for volume claims.
@@ -217,7 +220,7 @@ async fn provision_claim(
     let size = spec.resources.as_ref().and_then(|all| all.requests.as_ref()?.get("storage"));
     let capacity = json!({"storage": size.map_or("1Gi", |size| size.0.as_str())});
     let folder = context.dir.join(&name);
-    tokio::fs::create_dir_all(&folder).await?;
+    fill_folder(claim, &folder, api, context).await?;
     let volume: PersistentVolume = serde_json::from_value(json!({
         "metadata": {
             "name": name,
@@ -265,6 +268,86 @@ async fn provision_claim(
     });
     ignore_missing(api.patch_status(&claim.name_any(), &params, &Patch::Merge(status)).await)?;
     Ok(())
+}
+
+/// Makes the folder of a volume: empty, or as a clone of another claim's, which is there as a whole or not at all.
+async fn fill_folder(
+    claim: &PersistentVolumeClaim,
+    folder: &Path,
+    api: &Api<PersistentVolumeClaim>,
+    context: &ClaimContext,
+) -> Result<(), ClaimError> {
+    let source = claim.spec.as_ref().and_then(|spec| spec.data_source.as_ref());
+    let Some(source) = source.filter(|_| !folder.exists()) else {
+        return Ok(tokio::fs::create_dir_all(folder).await?);
+    };
+    let found = api.get_opt(&source.name).await?;
+    check_source(claim, &source.kind, found.as_ref(), &context.class)
+        .map_err(ClaimError::Source)?;
+    let volume = found.map(|found| volume_name(&found)).unwrap_or_default();
+    let fresh = folder.with_extension("clone");
+    // An earlier try may have been cut off.
+    crate::kubelet::volumes::remove_folder(&fresh)?;
+    let copied = tokio::process::Command::new("cp")
+        .args(["-a", "--reflink=auto"])
+        .args([context.dir.join(volume).as_path(), &fresh])
+        .output()
+        .await?;
+    if !copied.status.success() {
+        let said = String::from_utf8_lossy(&copied.stderr).into_owned();
+        return Err(ClaimError::Source(said));
+    }
+    Ok(tokio::fs::rename(&fresh, folder).await?)
+}
+
+/// Refuses what a driver refuses to clone: claims of other kinds, classes, namespaces or modes, such as have no volume
+/// yet, and larger ones.
+fn check_source(
+    claim: &PersistentVolumeClaim,
+    kind: &str,
+    source: Option<&PersistentVolumeClaim>,
+    served: &str,
+) -> Result<(), String> {
+    if kind != "PersistentVolumeClaim" {
+        return Err(format!("{kind} is no data source of this driver"));
+    }
+    let source = source.ok_or("the source PVC is not found in the namespace")?;
+    if source.metadata.deletion_timestamp.is_some() {
+        return Err("the source PVC is being deleted".to_owned());
+    }
+    let status = source.status.clone().unwrap_or_default();
+    if status.phase.as_deref() != Some("Bound") {
+        return Err("the source PVC is not bound".to_owned());
+    }
+    let spec = |claim: &PersistentVolumeClaim| claim.spec.clone().unwrap_or_default();
+    let (own, other) = (spec(claim), spec(source));
+    if other.storage_class_name.as_deref() != Some(served) {
+        return Err("the source PVC and the destination PVC are of different classes".to_owned());
+    }
+    if own.volume_mode != other.volume_mode {
+        return Err("the source PVC and the destination PVC have different modes".to_owned());
+    }
+    let wanted = own.resources.as_ref().and_then(|all| all.requests.as_ref()?.get("storage"));
+    let given = status.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
+    if wanted.and_then(count_bytes) < given.and_then(count_bytes) {
+        return Err("the requested volume is smaller than its source".to_owned());
+    }
+    Ok(())
+}
+
+/// Bytes of a size such as `2Gi`, in the forms that claims of tests have.
+fn count_bytes(size: &Quantity) -> Option<u64> {
+    let text = size.0.as_str();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let factor = match unit {
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 async fn reconcile_volume(
@@ -336,6 +419,34 @@ fn ignore_missing<T>(result: kube::Result<T>) -> kube::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_is_cloned_only_as_a_driver_would() {
+        let claim = |name: &str, class: &str, size: &str, phase: &str| -> PersistentVolumeClaim {
+            serde_json::from_value(json!({
+                "metadata": {"name": name},
+                "spec": {"storageClassName": class, "volumeMode": "Filesystem",
+                         "resources": {"requests": {"storage": size}}},
+                "status": {"phase": phase, "capacity": {"storage": size}},
+            }))
+            .unwrap()
+        };
+        let kind = "PersistentVolumeClaim";
+        let new = claim("new", "standard", "2Gi", "Pending");
+        let check =
+            |source: &PersistentVolumeClaim| check_source(&new, kind, Some(source), "standard");
+        assert_eq!(check(&claim("old", "standard", "2Gi", "Bound")), Ok(()));
+        assert_eq!(check(&claim("old", "standard", "1Gi", "Bound")), Ok(()));
+        for (source, why) in [
+            (claim("old", "standard", "3Gi", "Bound"), "smaller"),
+            (claim("old", "other", "2Gi", "Bound"), "classes"),
+            (claim("old", "standard", "2Gi", "Pending"), "not bound"),
+        ] {
+            assert!(check(&source).unwrap_err().contains(why), "{why}");
+        }
+        assert!(check_source(&new, kind, None, "standard").is_err());
+        assert!(check_source(&new, "VolumeSnapshot", None, "standard").is_err());
+    }
 
     #[test]
     fn what_claims_need() {

@@ -45,6 +45,7 @@ pub(crate) struct ControllerMetrics {
     reconciles: CountFamily<2>,
     pods: CountFamily<2>,
     waits: TimeFamily<1>,
+    volumes_cloned: CountFamily<1>,
     seats_taken: CountFamily<2>,
     seat_seconds: CountFamily<1>,
 }
@@ -57,6 +58,7 @@ impl ControllerMetrics {
             reconciles: catalog::RECONCILES.counts(registry),
             pods: catalog::PODS_STARTED.counts(registry),
             waits: catalog::QUEUE_WAIT.times(registry),
+            volumes_cloned: catalog::VOLUMES_CLONED.counts(registry),
             seats_taken: catalog::SEATS_TAKEN.counts(registry),
             seat_seconds: catalog::SEAT_SECONDS.counts(registry),
         };
@@ -82,6 +84,11 @@ impl ControllerMetrics {
 
     pub(crate) fn pod_started(&self, repo: &str, role: &str) {
         self.pods.one([repo, role]);
+    }
+
+    /// A claim for the volume of a Thread is made, be it for a clone of a prepared one or for an empty one.
+    pub(crate) fn volume_made(&self, repo: &str, is_clone: bool) {
+        self.volumes_cloned.add([repo], is_clone.into());
     }
 
     pub(crate) fn seat_taken(&self, repo: &str, role: &str) {

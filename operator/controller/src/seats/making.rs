@@ -38,6 +38,14 @@ impl<'a> SeatMaker<'a> {
         PodInput { owner: PodOwner::Seat(seat), repo, role, gateway, args, user: security::USER }
     }
 
+    /// The same for the pod of a prepared volume.
+    pub(super) fn prepared<'b>(&'b self, claim: &'b str) -> PodInput<'b>
+    where
+        'a: 'b,
+    {
+        PodInput { owner: PodOwner::Prepared(claim), ..self.input(claim) }
+    }
+
     /// Everything that seats are made from: where it is another, they may fare otherwise.
     pub(super) fn describe(&self) -> String {
         let (repo, config) = (self.repo, self.input("").config());

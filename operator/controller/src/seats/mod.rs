@@ -7,6 +7,7 @@
 mod decide;
 mod failures;
 mod making;
+mod prepared;
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +49,17 @@ pub(crate) async fn look_at_repo(
     repo: Arc<Repo>,
     context: Arc<ControllerContext>,
 ) -> Result<FollowUp, ApplyError> {
-    let follow = Box::pin(servers::look_at_repo(Arc::clone(&repo), Arc::clone(&context))).await?;
+    let mut follow =
+        Box::pin(servers::look_at_repo(Arc::clone(&repo), Arc::clone(&context))).await?;
+    if repo.metadata.deletion_timestamp.is_none() {
+        let (written, again) = Box::pin(prepared::tend_prepared(&repo, &context)).await?;
+        let after = follow.after.into_iter().chain(again).min();
+        if written {
+            // The next look, at the Repo as it is by then, goes on with its seats.
+            return Ok(FollowUp { after, ..follow });
+        }
+        follow.after = after;
+    }
     let known = repo.status.as_ref().is_some_and(|status| status.warm.is_some());
     if (repo.spec.warm.is_none() && !known && own_seats(&context, &repo).is_empty())
         || repo.metadata.deletion_timestamp.is_some()

@@ -139,6 +139,9 @@ async fn apply_plan(
         match apply.create(claim, &owner).await? {
             MadeObject::New(claim) => {
                 context.volumes.assume(&claim);
+                if volume::awaited_source(&claim).is_some() {
+                    context.metrics.volume_cloned(&repo);
+                }
                 let note = format!("volume claim `{}` made", claim.name_any());
                 told.push((None, EventNotice::normal("VolumeCreated", note)));
             }
@@ -150,6 +153,12 @@ async fn apply_plan(
     }
     if let Some(size) = &plan.expand_volume {
         expand_claim(thread, size, context).await?;
+    }
+    if let Some(source) = &plan.clone_failed
+        && let Some(repo) = context.repo(&thread.namespace().unwrap_or_default(), &thread.spec.repo)
+    {
+        context.prepared.fail(&repo, source);
+        context.queues.repo(&ObjectKey::of(&*repo));
     }
     if plan.find_home
         && let Some(claim) = observe::own_claim(context, thread)

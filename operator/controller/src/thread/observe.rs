@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::lineage::ThreadLineage;
-use super::vacant;
+use super::{vacant, volume};
 use crate::context::ControllerContext;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::homes::VolumeHome;
@@ -47,6 +47,8 @@ pub(crate) struct ObservedThread {
     /// Result of checking the Threads above it.
     pub lineage: ThreadLineage,
     pub volume: Option<Arc<PersistentVolumeClaim>>,
+    /// Claim that a new volume is to be a clone of.
+    pub source: Option<String>,
     pub pods: Vec<Arc<Pod>>,
     /// Seats of its Repo that nobody has taken.
     pub seats: Vec<Arc<Pod>>,
@@ -87,12 +89,19 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
         lineage: find_lineage(context, thread),
         home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
         volume,
+        source: repo.as_ref().and_then(|repo| find_source(context, repo)),
         pods,
         admission: RoleAdmission::All,
         refusal: None,
         unexpanded: context.unexpanded.get(&key),
         repo,
     }
+}
+
+/// The claim that a new volume is to be a clone of, unless that has failed.
+fn find_source(context: &ControllerContext, repo: &Repo) -> Option<String> {
+    let source = volume::find_source(repo)?;
+    (!context.prepared.has_failed(repo, source)).then(|| source.to_owned())
 }
 
 /// The Thread's own volume claim.

@@ -19,6 +19,9 @@ pub(super) struct ThreadPlan {
     pub take_claim: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_volume: Option<PersistentVolumeClaim>,
+    /// The prepared claim of which no clone was made in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone_failed: Option<String>,
     /// A new size for the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expand_volume: Option<String>,

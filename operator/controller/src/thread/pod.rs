@@ -32,6 +32,9 @@ pub(crate) const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
 /// session.
 pub(crate) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
 
+/// Time limit for a pod that prepares a volume: a clone, and a set-up.
+const PREPARING_SECONDS: i64 = 45 * 60;
+
 /// Thread or seat that a pod is made for.
 #[derive(Clone, Copy)]
 pub(crate) enum PodOwner<'a> {
@@ -40,6 +43,8 @@ pub(crate) enum PodOwner<'a> {
     /// A seat's, of this name, which is nobody's yet. Nothing of a Thread is in it, so that it still fits once one
     /// takes it.
     Seat(&'a str),
+    /// That of a volume from which those of Threads are made, of this name. No Thread ever takes it.
+    Prepared(&'a str),
 }
 
 impl PodOwner<'_> {
@@ -47,14 +52,14 @@ impl PodOwner<'_> {
     fn name(self) -> String {
         match self {
             Self::Thread(thread) => thread.name_any(),
-            Self::Seat(seat) => seat.to_owned(),
+            Self::Seat(name) | Self::Prepared(name) => name.to_owned(),
         }
     }
 
     fn claim(self) -> String {
         match self {
             Self::Thread(thread) => thread.volume_claim(),
-            Self::Seat(seat) => seat.to_owned(),
+            Self::Seat(name) | Self::Prepared(name) => name.to_owned(),
         }
     }
 
@@ -62,7 +67,7 @@ impl PodOwner<'_> {
     fn shares(self) -> String {
         match self {
             Self::Thread(thread) => volume::sharing_key(thread),
-            Self::Seat(seat) => seat.to_owned(),
+            Self::Seat(name) | Self::Prepared(name) => name.to_owned(),
         }
     }
 }
@@ -113,6 +118,11 @@ impl PodInput<'_> {
             }
             PodOwner::Seat(seat) => {
                 labels.extend(labels::of_seat(self.repo, seat, role));
+                let metadata = labels::owned_metadata(self.repo, name, labels);
+                (metadata, String::new(), EvictionShield::Down)
+            }
+            PodOwner::Prepared(_) => {
+                labels.extend(labels::of_prepared(self.repo, role));
                 let metadata = labels::owned_metadata(self.repo, name, labels);
                 (metadata, String::new(), EvictionShield::Down)
             }
@@ -173,6 +183,8 @@ impl PodInput<'_> {
             host_users: settings.host_users,
             priority_class_name: settings.priority_class_name.clone(),
             image_pull_secrets: self.pull_secrets(settings),
+            active_deadline_seconds: matches!(self.owner, PodOwner::Prepared(_))
+                .then_some(PREPARING_SECONDS),
             termination_grace_period_seconds: Some(30),
             ..PodSpec::default()
         }
@@ -246,9 +258,13 @@ impl PodInput<'_> {
             "--gateway-address",
             &self.gateway.address.to_string(),
         ];
-        let seat = matches!(self.owner, PodOwner::Seat(_)).then(|| "--seat".to_owned());
+        let waits = match self.owner {
+            PodOwner::Thread(_) => None,
+            PodOwner::Seat(_) => Some("--seat".to_owned()),
+            PodOwner::Prepared(_) => Some("--prepare".to_owned()),
+        };
         let dns = self.args.cluster_dns.iter().map(|ip| format!("--forbidden-dns={ip}"));
-        let args = to_words(&args).into_iter().chain(dns).chain(seat);
+        let args = to_words(&args).into_iter().chain(dns).chain(waits);
         Container {
             name: path::AGENT.to_owned(),
             image: Some(self.args.agent_image.clone()),

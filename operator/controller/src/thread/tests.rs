@@ -50,6 +50,7 @@ fn world() -> ObservedThread {
         serving: Ok(()),
         lineage: ThreadLineage::Sound,
         volume: None,
+        source: None,
         pods: Vec::new(),
         seats: Vec::new(),
         admission: RoleAdmission::All,
@@ -92,7 +93,7 @@ fn crash() -> Value {
 }
 
 fn claim(thread: &Thread, phase: &str) -> Arc<PersistentVolumeClaim> {
-    let mut claim = volume::build_claim(thread, &testing::repo());
+    let mut claim = volume::build_claim(thread, &testing::repo(), None);
     claim.status = Some(serde_json::from_value(json!({"phase": phase})).unwrap());
     Arc::new(claim)
 }

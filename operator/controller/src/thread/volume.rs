@@ -4,7 +4,8 @@ use codebutler_crds::repo::AccessMode;
 use codebutler_crds::{Repo, Thread};
 use codebutler_runtime::quantity::parse_bytes;
 use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, VolumeResourceRequirements,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, TypedLocalObjectReference,
+    VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,10 +19,45 @@ const ANNOTATION_USER: &str = "codebutler.dev/user";
 /// Annotation on a claim: class and mode as they were asked for.
 const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
 
-/// The claim, owned by the Thread.
-pub(crate) fn build_claim(thread: &Thread, repo: &Repo) -> PersistentVolumeClaim {
+/// The claim, owned by the Thread. With `source`, its volume is a clone of that claim's.
+pub(crate) fn build_claim(
+    thread: &Thread,
+    repo: &Repo,
+    source: Option<&str>,
+) -> PersistentVolumeClaim {
     let name = thread.volume_claim();
-    fill_claim(labels::owned_metadata(thread, name, labels::of_claim(thread)), repo)
+    let metadata = labels::owned_metadata(thread, name, labels::of_claim(thread));
+    let mut claim = fill_claim(metadata, repo);
+    if let Some(spec) = &mut claim.spec {
+        spec.data_source = source.map(|source| TypedLocalObjectReference {
+            api_group: None,
+            kind: "PersistentVolumeClaim".to_owned(),
+            name: source.to_owned(),
+        });
+    }
+    claim
+}
+
+/// The claim of a volume from which those of Threads are made.
+pub(crate) fn build_prepared_claim(repo: &Repo, name: &str) -> PersistentVolumeClaim {
+    let labels = labels::of_repo("codebutler-prepared", repo);
+    fill_claim(labels::owned_metadata(repo, name.to_owned(), labels), repo)
+}
+
+/// The claim of which the volume of a new Thread is to be a clone: of the class, mode and size that the Repo asks for
+/// now, since drivers clone between no others.
+pub(super) fn find_source(repo: &Repo) -> Option<&str> {
+    let prepared = repo.status.as_ref()?.prepared.as_ref()?;
+    let usable = !repo.spec.worktree.prepared.is_none()
+        && prepared.asked == Some(describe_request(repo))
+        && prepared.failed != prepared.claim;
+    prepared.claim.as_deref().filter(|_| usable)
+}
+
+/// The claim whose volume this one's is to be a clone of, while it has none.
+pub(crate) fn awaited_source(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let source = claim.spec.as_ref()?.data_source.as_ref()?;
+    (VolumeState::of(Some(claim)) == VolumeState::Pending).then_some(source.name.as_str())
 }
 
 /// The claim of a seat, which goes with its pod until a Thread takes both.
@@ -83,6 +119,11 @@ fn asked_for(repo: &Repo) -> String {
     let worktree = &repo.spec.worktree;
     let class = worktree.storage_class_name.as_deref().unwrap_or_default();
     format!("{class}/{}", mode_name(worktree.access_mode))
+}
+
+/// Class, mode and size as the Repo asks for them.
+pub(crate) fn describe_request(repo: &Repo) -> String {
+    format!("{}/{}", asked_for(repo), repo.spec.worktree.size)
 }
 
 const fn mode_name(mode: AccessMode) -> &'static str {

@@ -1,13 +1,18 @@
 //! Decides which volume the pods of a Thread need, and what to do about one that does not fit. Pure.
 
 use codebutler_runtime::notice::EventNotice;
+use jiff::SignedDuration;
 use kube::ResourceExt as _;
 
 use super::life::{PodLife, PodTrouble};
 use super::plan::ThreadPlan;
+use super::room::lacks_room;
 use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
 use crate::health::{HealthLevel, ObjectHealth};
+
+/// Time limit for a volume that is a clone of a prepared one. A Thread gets an empty one then.
+const CLONES: SignedDuration = SignedDuration::from_mins(1);
 
 /// Pods need their volume first.
 pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
@@ -20,6 +25,16 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
         if state == VolumeState::Pending && volume::is_outdated(claim, view.repo) {
             return Some(plan_replacement(view, plan));
         }
+        // A pod that finds no node for lack of room says nothing against the clone.
+        let lacks = view.observed.pods.iter().any(|pod| lacks_room(pod));
+        if let Some(source) = volume::awaited_source(claim).filter(|_| !lacks) {
+            let made = claim.metadata.creation_timestamp.as_ref().map_or(view.now, |made| made.0);
+            let waited = view.now.duration_since(made);
+            if waited >= CLONES {
+                return Some(plan_plain(view, source, plan));
+            }
+            plan.look_again_in((CLONES - waited).unsigned_abs());
+        }
         plan.expand_volume = volume::find_expansion(claim, view.repo);
     }
     if plan.create_pods.is_empty() && !(state == VolumeState::Absent && is_missed(view, plan)) {
@@ -27,7 +42,8 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
     }
     match state {
         VolumeState::Absent => {
-            plan.create_volume = Some(volume::build_claim(view.thread, view.repo));
+            let source = view.observed.source.as_deref();
+            plan.create_volume = Some(volume::build_claim(view.thread, view.repo, source));
             None
         }
         VolumeState::Pending | VolumeState::Bound | VolumeState::Lost => None,
@@ -76,6 +92,21 @@ fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     let claim = view.thread.volume_claim();
     let message =
         format!("volume claim `{claim}` is made again: the Repo wants another one by now");
+    plan.notices.push(EventNotice::normal("VolumeReplaced", message.clone()));
+    ObjectHealth::new(HealthLevel::Reconciling, "VolumeReplaced", message)
+}
+
+/// The clone of a prepared volume does not come: an empty one does.
+fn plan_plain(view: &ThreadView, source: &str, plan: &mut ThreadPlan) -> ObjectHealth {
+    plan.create_pods.clear();
+    remove_pods(view.thread, view.observed, plan);
+    plan.delete_volume = true;
+    plan.clone_failed = Some(source.to_owned());
+    let claim = view.thread.volume_claim();
+    let message = format!(
+        "volume claim `{claim}` is made again, empty: a clone of `{source}` was not there within {} s",
+        CLONES.as_secs()
+    );
     plan.notices.push(EventNotice::normal("VolumeReplaced", message.clone()));
     ObjectHealth::new(HealthLevel::Reconciling, "VolumeReplaced", message)
 }

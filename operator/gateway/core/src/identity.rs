@@ -9,9 +9,9 @@ mod review;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::names;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::wire::{ErrorCode, SeatAnswer};
+use codebutler_crds::{Repo, names};
 use codebutler_runtime::server_spec::fingerprint_server;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -240,15 +240,15 @@ impl CallerIdentity {
         let PodPart::Seat(key, name) = part else { return Err(RefusedToken::NotSeat) };
         let repo =
             self.context.repo(&key.namespace, &key.name).ok_or(RefusedToken::NotRegistered)?;
-        let warm = repo.status.as_ref().and_then(|status| status.warm.as_ref());
-        let registered = warm.and_then(|warm| warm.pods.get(&name));
-        if registered != Some(&pod.uid) || repo.spec.warm.is_none() {
+        if registered_seat(&repo, &name) != Some(&pod.uid) {
             return Err(RefusedToken::NotRegistered);
         }
         if names::service_account(&repo.name_any()) != pod.service_account {
             return Err(RefusedToken::OtherServiceAccount);
         }
-        let role = names::seat_of_pod(&key.name, &name).map(|(_, role)| role);
+        let role = names::seat_of_pod(&key.name, &name)
+            .or_else(|| names::prepared_of_pod(&key.name, &name))
+            .map(|(_, role)| role);
         let roles = self.context.roles_of(&repo);
         let set_up = role.and_then(|role| find_seat_set_up(&repo, &roles, role));
         Ok(ProvenSeat { repo, pod: name, set_up })
@@ -280,6 +280,17 @@ impl CallerIdentity {
         }
         Ok(server)
     }
+}
+
+/// UID of a pod of this name that waits for a Thread, or prepares a volume, if the Repo says so and still wants it.
+fn registered_seat<'a>(repo: &'a Repo, name: &str) -> Option<&'a String> {
+    let status = repo.status.as_ref()?;
+    let warm = status.warm.as_ref().filter(|_| repo.spec.warm.is_some());
+    if let Some(uid) = warm.and_then(|warm| warm.pods.get(name)) {
+        return Some(uid);
+    }
+    let prepared = status.prepared.as_ref().filter(|_| !repo.spec.worktree.prepared.is_none())?;
+    prepared.pod.as_ref().filter(|pod| pod.name == name).map(|pod| &pod.uid)
 }
 
 /// Returns true if the caller's Thread is closed, or being deleted.

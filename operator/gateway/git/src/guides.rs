@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use codebutler_crds::Repo;
+use codebutler_guides::pins::{CHOOSING, PINS};
 use codebutler_guides::validate::files::{FOLDER, GuideFiles, OPEN, is_judged};
 use codebutler_mcp_file::MCP_FILE;
+use sha2::{Digest as _, Sha256};
 
 use super::command::{CommandError, GitRepository};
 use super::host::GitHost;
@@ -46,6 +48,18 @@ impl BaseCopy {
     /// When Git can't tell.
     pub async fn guides(&self) -> Result<GuideFiles, MirrorError> {
         Ok(read_guides(self.mirror.git(), &self.commit).await?)
+    }
+
+    /// A digest of the files that say what a set-up installs.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn locks(&self) -> Result<String, MirrorError> {
+        let mut wanted = vec!["ls-tree", "-z", "--full-tree", self.commit.as_str(), "--"];
+        wanted.extend(PINS);
+        wanted.extend(CHOOSING);
+        let listed = self.mirror.git().run(&wanted, b"").await?;
+        Ok(hex::encode(&Sha256::digest(listed)[..16]))
     }
 }
 

@@ -61,6 +61,8 @@ pub mod controller {
             "How long one look at an object took").unit("seconds");
         PODS_STARTED: 2 = FamilySpec::new("pods_started", Counter, ["repo", "role"],
             "Agent pods that were created");
+        VOLUMES_CLONED: 1 = FamilySpec::new("volumes_cloned", Counter, ["repo"],
+            "Volumes of Threads that were asked for as clones of a prepared one");
         SEATS_TAKEN: 2 = FamilySpec::new("seats_taken", Counter, ["repo", "role"],
             "Seats of spec.warm that a Thread took instead of starting a pod");
         SEATS: 2 = FamilySpec::new("seats", Gauge, ["repo", "state"],

@@ -1,5 +1,6 @@
 //! Pods that wait for a conversation, as people notice them: by how soon there is an answer.
 
+use codebutler_crds::prepared::PreparedVolumes;
 use codebutler_crds::warm::WarmSpec;
 use codebutler_crds::{Repo, names};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
@@ -236,5 +237,53 @@ async fn a_seat_that_the_remote_refuses_is_not_ready_until_it_has_its_clone() {
 
     git.update_ref("refs/heads/main", &tip, "").await.unwrap();
     ready_seat(&team).await;
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
+    if crate::support::needs_process_kubelet("it looks into a volume") {
+        return;
+    }
+    let pm = vec![ScriptStep::say("Here I am.")];
+    let team = Setup::new(ModelScript::of("pm", pm))
+        .repo(|repo| {
+            let command = "mkdir -p $XDG_CACHE_HOME; echo once >> $XDG_CACHE_HOME/ran";
+            repo.worktree.setup = Some(command.to_owned());
+            repo.worktree.prepared = PreparedVolumes::Clone;
+        })
+        .role(|role| {
+            if role.role == "pm" {
+                role.tools.allow.push("Bash".to_owned());
+            }
+        })
+        .start()
+        .await;
+    let (client, place) = (team.stack.cluster.client(), &team.stack.place);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &place.team);
+    let claim_of = async |root: &str| {
+        let mine = format!("{}={}", names::LABEL_THREAD, team.thread(root).await.name_any());
+        claims.list(&ListParams::default().labels(&mine)).await.unwrap().items.remove(0)
+    };
+    // The first conversation finds none, and lets the gateway know of the lock files.
+    let first = team.says("ana", None, "Are you there?");
+    team.message(&first, "Here I am.").await;
+    assert!(claim_of(&first).await.spec.unwrap().data_source.is_none());
+    let repos: Api<Repo> = Api::namespaced(client.clone(), &place.team);
+    let source = team
+        .until("a prepared volume", || async {
+            repos.get("shop").await.ok()?.status?.prepared?.claim
+        })
+        .await;
+
+    let second = team.says("ben", None, "And now?");
+    team.message(&second, "Here I am.").await;
+    let claim = claim_of(&second).await;
+    assert_eq!(claim.spec.as_ref().unwrap().data_source.as_ref().unwrap().name, source);
+    let folder = team.kubelet().volume_path(&place.team, &claim.name_any()).await.unwrap();
+    let ran = std::fs::read_to_string(folder.join("work/build/cache/ran")).unwrap();
+    assert_eq!(ran, "once\n", "by the pod that prepared the volume, and not again");
+    let head = std::fs::read_to_string(folder.join("work/tree/.git/HEAD")).unwrap();
+    assert!(head.contains("refs/heads/codebutler/"), "{head}");
     team.stop().await;
 }

@@ -94,6 +94,16 @@ fn check_claim(value: &Value) -> Vec<StatusCause> {
             ));
         }
     }
+    if let Some(source) = spec.get("dataSource").filter(|source| !source.is_null()) {
+        if source["name"].as_str().unwrap_or_default().is_empty() {
+            causes.push(StatusCause::required("spec.dataSource.name", ""));
+        }
+        let group = source["apiGroup"].as_str().unwrap_or_default();
+        if group.is_empty() && source["kind"] != "PersistentVolumeClaim" {
+            let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            causes.push(StatusCause::invalid("spec.dataSource", &source["kind"], why));
+        }
+    }
     match spec.pointer("/resources/requests/storage").and_then(Value::as_str) {
         None => causes.push(StatusCause::required("spec.resources[storage]", "")),
         Some(size) if !ExactQuantity::parse(size).is_some_and(ExactQuantity::is_positive) => {

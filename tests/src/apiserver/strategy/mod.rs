@@ -29,6 +29,13 @@ pub(super) fn default_object(kind: &ServedKind, value: &mut Value) {
         ("", "persistentvolumeclaims") => {
             let spec = map_at(value, "spec");
             default_to(spec, "volumeMode", "Filesystem");
+            // Either of both is the other one, too.
+            for (from, to) in [("dataSource", "dataSourceRef"), ("dataSourceRef", "dataSource")] {
+                let given = spec.get(from).cloned();
+                if let Some(given) = given.filter(|given| !given.is_null()) {
+                    spec.entry(to).or_insert(given);
+                }
+            }
         }
         ("", "persistentvolumes") => {
             let spec = map_at(value, "spec");

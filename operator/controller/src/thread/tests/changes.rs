@@ -1,5 +1,7 @@
 //! Slots, changes of what a pod is made from, and what clusters, people and time do to a Thread.
 
+use codebutler_crds::Repo;
+use codebutler_crds::prepared::{PreparedStatus, PreparedVolumes};
 use codebutler_crds::wire::exit_code;
 
 use super::*;
@@ -321,6 +323,62 @@ fn a_volume_grows_with_its_repo_and_never_shrinks() {
     let worktree = told.status.conditions.iter().find(|c| c.type_ == condition::WORKTREE_READY);
     let worktree = worktree.unwrap();
     assert_eq!((worktree.status.as_str(), worktree.reason.as_str()), ("True", "NotExpanded"));
+}
+
+#[test]
+fn a_volume_is_a_clone_only_of_one_that_is_asked_for_alike_and_can_be_cloned() {
+    let mut repo = testing::repo();
+    repo.spec.worktree.prepared = PreparedVolumes::Clone;
+    assert_eq!(volume::find_source(&repo), None);
+    let claim = Some("shop-prep-1".to_owned());
+    let asked = Some(volume::describe_request(&repo));
+    let prepared = PreparedStatus { claim: claim.clone(), asked, ..PreparedStatus::default() };
+    repo.status.get_or_insert_default().prepared = Some(Box::new(prepared));
+    assert_eq!(volume::find_source(&repo), claim.as_deref());
+    let changed = |change: &dyn Fn(&mut Repo)| {
+        let mut repo = repo.clone();
+        change(&mut repo);
+        volume::find_source(&repo).map(str::to_owned)
+    };
+    assert_eq!(changed(&|repo| repo.spec.worktree.size = "20Gi".to_owned()), None);
+    assert_eq!(changed(&|repo| repo.spec.worktree.prepared = PreparedVolumes::None), None);
+    let fails = |repo: &mut Repo| {
+        let prepared = repo.status.as_mut().unwrap().prepared.as_mut().unwrap();
+        prepared.failed.clone_from(&prepared.claim);
+    };
+    assert_eq!(changed(&fails), None);
+}
+
+#[test]
+fn a_clone_that_is_not_made_in_time_is_followed_by_an_empty_volume() {
+    let thread = with_mail();
+    let source = Some("shop-prep-1".to_owned());
+    let first = plan(&thread, &ObservedThread { source: source.clone(), ..world() });
+    let mut claim = first.create_volume.unwrap();
+    let named = claim.spec.as_ref().unwrap().data_source.as_ref().unwrap();
+    assert_eq!(
+        (named.kind.as_str(), named.name.as_str()),
+        ("PersistentVolumeClaim", "shop-prep-1")
+    );
+    claim.status = serde_json::from_value(json!({"phase": "Pending"})).unwrap();
+    claim.metadata.creation_timestamp =
+        serde_json::from_value(json!("2026-01-01T11:59:30Z")).unwrap();
+    let seen = |status: Value, seconds| {
+        let (volume, pods) = (Some(Arc::new(claim.clone())), vec![pod(&thread, "pm", "a", status)]);
+        let now = testing::now() + SignedDuration::from_secs(seconds);
+        plan_at(&thread, &ObservedThread { volume, pods, source: source.clone(), ..world() }, now)
+    };
+    let early = seen(json!({"phase": "Pending"}), 0);
+    let soon = early.again.is_some_and(|again| again <= Duration::from_secs(30));
+    assert!(soon && !early.delete_volume);
+    let late = seen(json!({"phase": "Pending"}), 30);
+    assert_eq!((late.delete_volume, &late.clone_failed), (true, &source));
+    // A pod that nodes have no room for waits for those, and not for its volume.
+    let full = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient cpu."}]});
+    let waits = seen(full, 30);
+    assert_eq!((waits.delete_volume, waits.clone_failed), (false, None));
 }
 
 #[test]

@@ -157,15 +157,19 @@ impl Maps {
         let servers = known.filter_map(|(name, pod)| {
             Some((pod.pod_uid.clone()?, PodPart::Shared(key.clone(), name.clone())))
         });
-        let pods = self.add(&key.namespace, servers.collect());
+        let own = self.add(&key.namespace, servers.collect());
         let warm = repo.status.iter().filter_map(|status| status.warm.as_ref());
-        for (name, uid) in warm.flat_map(|warm| &warm.pods).filter(|(_, uid)| !uid.is_empty()) {
+        let seats = warm.flat_map(|warm| &warm.pods);
+        let prepared =
+            repo.status.iter().filter_map(|status| status.prepared.as_ref()?.pod.as_ref());
+        let pods = seats.chain(prepared.map(|pod| (&pod.name, &pod.uid)));
+        for (name, uid) in pods.filter(|(_, uid)| !uid.is_empty()) {
             let seat = PodPart::Seat(key.clone(), name.clone());
             self.seats.insert((key.namespace.clone(), uid.clone()), seat);
             self.repo_seats.entry(key.clone()).or_default().push(uid.clone());
         }
-        if !pods.is_empty() {
-            self.repo_pods.insert(key, pods);
+        if !own.is_empty() {
+            self.repo_pods.insert(key, own);
         }
     }
 

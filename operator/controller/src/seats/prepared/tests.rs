@@ -1,0 +1,235 @@
+use codebutler_crds::prepared::PreparedVolumes;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::*;
+use crate::gateway::GatewayAddress;
+use crate::seat_memory::SeatMemory;
+use crate::testing;
+
+/// A Repo that wants a prepared volume, and what there is of it.
+struct Volumes {
+    repo: Repo,
+    role: AgentRole,
+    pods: Vec<Arc<Pod>>,
+    claims: BTreeSet<String>,
+    awaited: BTreeSet<String>,
+    uncloned: Option<String>,
+    refusal: Option<ApplyRefusal>,
+    memory: SeatMemory,
+    waits: bool,
+    now: Timestamp,
+}
+
+impl Volumes {
+    fn new() -> Self {
+        let mut repo = testing::repo();
+        repo.spec.worktree.prepared = PreparedVolumes::Clone;
+        repo.status.get_or_insert_default().base_locks = Some("1".to_owned());
+        Self {
+            repo,
+            role: testing::role("coder"),
+            pods: vec![],
+            claims: BTreeSet::new(),
+            awaited: BTreeSet::new(),
+            uncloned: None,
+            refusal: None,
+            memory: SeatMemory::default(),
+            waits: false,
+            now: testing::now(),
+        }
+    }
+
+    fn plan(&self) -> PreparedPlan {
+        let gateway = GatewayAddress {
+            address: "10.96.0.7:8443".parse().unwrap(),
+            target_port: IntOrString::Int(8443),
+        };
+        let args = testing::args();
+        let maker =
+            SeatMaker { repo: &self.repo, role: &self.role, gateway: &gateway, args: &args };
+        let failed = self.memory.count_failures(
+            (&ObjectKey::of(&self.repo), FAILURES),
+            wanted_claim(&self.repo, &maker, "1"),
+            self.pods.iter().filter_map(|pod| find_failure(pod, self.now)).collect(),
+            None,
+        );
+        plan_prepared(&PreparedView {
+            repo: &self.repo,
+            maker: Some(&maker),
+            prepared: true,
+            pods: &self.pods,
+            failed: failed.as_ref(),
+            refusal: self.refusal.as_ref(),
+            uncloned: self.uncloned.as_deref(),
+            awaited: &self.awaited,
+            waits: self.waits,
+            now: self.now,
+        })
+    }
+
+    /// Carries a plan out; its pod runs at once.
+    fn follow(&mut self) -> PreparedPlan {
+        let plan = self.plan();
+        self.pods.retain(|pod| !plan.delete_pods.contains(&pod.uid().unwrap()));
+        for claim in &plan.delete_claims {
+            self.claims.remove(claim);
+        }
+        if let Some((claim, pod)) = plan.create.as_deref() {
+            self.claims.insert(claim.name_any());
+            let mut pod = pod.clone();
+            pod.metadata.uid = Some(format!("uid-{}", pod.name_any()));
+            pod.metadata.creation_timestamp = Some(Time(self.now));
+            self.pods.push(Arc::new(pod));
+            self.pod_is("Running", &json!({}));
+        }
+        let status = self.repo.status.get_or_insert_default();
+        status.conditions.clone_from(&plan.conditions);
+        status.prepared = plan.status.clone().map(Box::new);
+        plan
+    }
+
+    fn pod_is(&mut self, phase: &str, state: &Value) {
+        let mut pod = (**self.pods.last().unwrap()).clone();
+        let agent = json!({"name": "agent", "image": "i", "imageID": "", "ready": false,
+                           "restartCount": 0, "state": state});
+        pod.status =
+            serde_json::from_value(json!({"phase": phase, "containerStatuses": [agent]})).unwrap();
+        *self.pods.last_mut().unwrap() = Arc::new(pod);
+    }
+
+    fn ends(&mut self, code: i32) {
+        let phase = if code == 0 { "Succeeded" } else { "Failed" };
+        let ended = json!({"exitCode": code, "finishedAt": self.now.to_string()});
+        self.pod_is(phase, &json!({"terminated": ended}));
+    }
+
+    /// Prepares a volume from the beginning to the end; its claim.
+    fn prepare(&mut self) -> String {
+        self.follow();
+        self.follow();
+        self.ends(0);
+        self.follow();
+        self.status().claim.clone().unwrap()
+    }
+
+    fn status(&self) -> &PreparedStatus {
+        self.repo.status.as_ref().unwrap().prepared.as_ref().unwrap()
+    }
+
+    fn said(&self) -> (&str, &str, &str) {
+        let conditions = &self.repo.status.as_ref().unwrap().conditions;
+        let type_ = condition::PREPARED_VOLUME_READY;
+        let found = conditions.iter().find(|c| c.type_ == type_).unwrap();
+        (&found.status, &found.reason, &found.message)
+    }
+}
+
+#[test]
+fn a_pod_of_its_own_prepares_a_volume_and_goes_and_the_volume_stays() {
+    let mut volumes = Volumes::new();
+    let plan = volumes.follow();
+    let (claim, pod) = plan.create.as_deref().unwrap();
+    let args = pod.spec.as_ref().unwrap().containers[0].args.clone().unwrap();
+    assert!(args.contains(&"--prepare".to_owned()) && !args.contains(&"--seat".to_owned()));
+    assert_eq!(claim.metadata.owner_references.as_ref().unwrap()[0].kind, "Repo");
+    assert_eq!(pod.name_any(), format!("{}-coder", claim.name_any()));
+    let claim = claim.name_any();
+    volumes.follow();
+    assert_eq!(volumes.status().pod.as_ref().map(|pod| pod.uid.clone()), volumes.pods[0].uid());
+    assert_eq!(
+        (volumes.said().1, volumes.status().claim.as_ref()),
+        ("PreparedVolumeStarting", None)
+    );
+    volumes.ends(0);
+    volumes.follow();
+    assert_eq!(volumes.status().claim.as_ref(), Some(&claim));
+    assert_eq!((volumes.said().0, volumes.said().1), ("True", "PreparedVolumeReady"));
+    assert_eq!((volumes.pods.len(), volumes.claims.len(), &volumes.status().pod), (0, 1, &None));
+    let settled = volumes.plan();
+    assert!(settled.create.is_none() && settled.delete_claims.is_empty(), "{settled:?}");
+}
+
+#[test]
+fn another_state_of_the_lock_files_or_setting_replaces_it_once_the_new_one_is_ready() {
+    type Change = fn(&mut Volumes);
+    let changes: [Change; 4] = [
+        |volumes| volumes.repo.status.as_mut().unwrap().base_locks = Some("2".to_owned()),
+        |volumes| volumes.repo.spec.worktree.setup = Some("make deps".to_owned()),
+        |volumes| volumes.repo.spec.worktree.size = "20Gi".to_owned(),
+        |volumes| volumes.role.spec.workspace.image = Some("node:24".to_owned()),
+    ];
+    for change in changes {
+        let mut volumes = Volumes::new();
+        let old = volumes.prepare();
+        change(&mut volumes);
+        volumes.follow();
+        volumes.follow();
+        assert_eq!(volumes.status().claim.as_ref(), Some(&old), "until the new one is there");
+        volumes.awaited.insert(old.clone());
+        volumes.ends(0);
+        volumes.follow();
+        let new = volumes.status().claim.clone().unwrap();
+        assert_ne!(new, old);
+        assert_eq!(volumes.claims, [old.clone(), new.clone()].into(), "a clone is still made");
+        volumes.awaited.clear();
+        volumes.follow();
+        assert_eq!((&volumes.claims, &volumes.status().replaced), (&[new].into(), &None));
+    }
+    // What has nothing to do with it replaces nothing.
+    let mut volumes = Volumes::new();
+    volumes.prepare();
+    volumes.role.spec.limits.turns += 1;
+    assert!(volumes.plan().create.is_none());
+}
+
+#[test]
+fn a_set_up_that_fails_is_told_and_tried_again_later() {
+    let mut volumes = Volumes::new();
+    volumes.follow();
+    volumes.ends(1);
+    let plan = volumes.follow();
+    let (status, reason, message) = volumes.said();
+    assert_eq!((status, reason, plan.notices.len()), ("False", "PreparedVolumeFailed", 1));
+    assert!(message.contains("kubectl -n team logs") && message.contains(COLD), "{message}");
+    assert_eq!(volumes.pods.len(), 1, "for its log");
+    assert!(volumes.plan().create.is_none());
+    volumes.now += SignedDuration::from_mins(1);
+    volumes.follow();
+    assert!(volumes.pods.is_empty());
+    assert!(volumes.follow().create.is_some());
+}
+
+#[test]
+fn a_class_that_can_not_clone_is_told_until_the_volume_is_replaced() {
+    let mut volumes = Volumes::new();
+    volumes.uncloned = Some(volumes.prepare());
+    let plan = volumes.follow();
+    assert_eq!((volumes.said().1, plan.notices.len()), ("PreparedVolumeNotCloned", 1));
+    // The next controller knows it from the status.
+    volumes.uncloned = None;
+    volumes.follow();
+    assert_eq!(
+        (volumes.said().1, &volumes.status().failed),
+        ("PreparedVolumeNotCloned", &volumes.status().claim)
+    );
+    volumes.repo.spec.worktree.storage_class_name = Some("cloning".to_owned());
+    volumes.prepare();
+    assert_eq!((volumes.said().1, &volumes.status().failed), ("PreparedVolumeReady", &None));
+}
+
+#[test]
+fn work_that_waits_for_room_goes_before_and_nothing_is_left_when_it_is_not_wanted() {
+    let mut volumes = Volumes::new();
+    volumes.waits = true;
+    assert!(volumes.follow().create.is_none());
+    volumes.waits = false;
+    volumes.follow();
+    volumes.waits = true;
+    volumes.follow();
+    assert!(volumes.pods.is_empty());
+    volumes.waits = false;
+    volumes.prepare();
+    volumes.repo.spec.worktree.prepared = PreparedVolumes::None;
+    let plan = volumes.follow();
+    assert!(volumes.claims.is_empty() && plan.status.is_none() && plan.conditions.is_empty());
+}
