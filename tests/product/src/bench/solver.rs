@@ -65,7 +65,8 @@ fn coder_steps(
     let bash = |command: String| ScriptStep::tool("Bash", json!({"command": command}));
     let apply =
         || bash(format!("git apply --whitespace=nowarn <<'END_OF_PATCH'\n{patch}END_OF_PATCH"));
-    let mut steps = if setting.overflows() { overflow_window() } else { Vec::new() };
+    let mut steps: Vec<ScriptStep> =
+        setting.overflows().then(overflow_window).into_iter().collect();
     steps.extend(match solver {
         ScriptedSolver::Oracle => vec![apply()],
         ScriptedSolver::Wrong => {
@@ -93,8 +94,8 @@ fn coder_steps(
     steps
 }
 
-/// Outputs that no window of such a size holds, and the summary that is asked for then.
-fn overflow_window() -> Vec<ScriptStep> {
+/// Outputs that no window of such a size holds. The scripted model writes a summary wherever one is asked for.
+fn overflow_window() -> ScriptStep {
     // An output is shown with 30,000 characters at most, and the agent may think that a token has six.
     let print = |name: &str| {
         let line = format!("{name} %g of an output that is longer than it has to be");
@@ -102,10 +103,7 @@ fn overflow_window() -> Vec<ScriptStep> {
     };
     let outputs = ["first", "second", "third"].map(print);
     let step = ScriptStep::tool("Bash", print("last"));
-    let step = outputs.into_iter().fold(step, |step, output| step.and_tool("Bash", output));
-    let summary =
-        "## Goal and constraints: fix what the issue says.\n## Plan: nothing is done yet.";
-    vec![step, ScriptStep::say(summary).expecting("longer than you can be shown")]
+    outputs.into_iter().fold(step, |step, output| step.and_tool("Bash", output))
 }
 
 /// A way to the release that has the fix. There is none: the sandbox has no network.
