@@ -246,9 +246,13 @@ impl StreamedChoice {
         let custom = piece["custom"].is_object();
         let function = &piece[if custom { "custom" } else { "function" }];
         let name = function["name"].as_str().unwrap_or_default();
+        let begins = match &function["arguments"] {
+            Value::String(text) => text.trim_start().starts_with('{'),
+            whole => whole.is_object(),
+        };
         // The newest first: some give all calls of an answer the same index.
         let found = self.calls.iter().rposition(|call| match index {
-            Some(_) => call.index == index && !call.is_followed_by(id, name),
+            Some(_) => call.index == index && !call.is_followed_by(id, name, begins),
             None => !id.is_empty() && call.id == id,
         });
         let is_next = index.is_none() && id.is_empty() && function["name"].is_null();
@@ -297,14 +301,19 @@ impl StreamedChoice {
 }
 
 impl StreamedCall {
-    /// True if a piece with this id and name begins another call, since this one is whole.
-    fn is_followed_by(&self, id: &str, name: &str) -> bool {
-        let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
-        let is_whole = || match self.arguments.trim() {
-            "" => name != self.name,
-            arguments => serde_json::from_str::<IgnoredAny>(arguments).is_ok(),
-        };
-        is_other && !name.is_empty() && is_whole()
+    /// True if a piece with this id and name begins another call, since this one is whole. Some give no ids: there
+    /// it has to begin with arguments.
+    fn is_followed_by(&self, id: &str, name: &str, begins: bool) -> bool {
+        if name.is_empty() || !id.is_empty() && id == self.id {
+            return false;
+        }
+        let is_other = !id.is_empty() && !self.id.is_empty();
+        match self.arguments.trim() {
+            "" => is_other && name != self.name,
+            arguments => {
+                (is_other || begins) && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+            }
+        }
     }
 
     fn whole(self) -> Value {

@@ -155,6 +155,34 @@ fn calls_that_share_an_index_stay_apart() {
 }
 
 #[test]
+fn calls_that_share_an_index_and_have_no_ids_stay_apart() {
+    let (x, y) = (json!({"path": "x"}), json!({"path": "y"}));
+    let call = |arguments: &Value| {
+        piece(&json!({"tool_calls": [{"index": 0, "id": "", "type": "function",
+            "function": {"name": "Read", "arguments": arguments}}]}))
+    };
+    let as_text = |arguments: &Value| call(&arguments.to_string().into());
+    // Some repeat the name in each piece of a call.
+    let in_pieces = ["{\"path\":", "\"x\"}", ""].map(|part| call(&part.into()));
+    for events in [
+        vec![as_text(&x), as_text(&y)],
+        vec![call(&x), call(&y)],
+        [&in_pieces[..], &[as_text(&y)]].concat(),
+    ] {
+        let answer = whole(&events, "data: [DONE]\n").unwrap();
+        let call = |arguments: &Value| {
+            let function = json!({"name": "Read", "arguments": arguments.to_string()});
+            json!({"type": "function", "function": function})
+        };
+        assert_eq!(
+            answer["choices"][0]["message"]["tool_calls"],
+            json!([call(&x), call(&y)]),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
 fn parts_and_text_of_one_answer_add_up() {
     let thought = json!({"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]});
     let text = |text: &str| json!({"type": "text", "text": text});
