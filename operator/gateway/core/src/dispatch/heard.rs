@@ -77,12 +77,10 @@ impl HeardConversation {
         matches!(newest, Some(HeardSpeaker::Own { id }) if id.starts_with("rounds:"))
     }
 
-    /// Returns true if people were told that the last words of `role` give nobody anything to act on.
+    /// Returns true if people were told that the last words of `role` give nobody anything to act on, and have not
+    /// spoken since: a run that they begin may end without a word.
     pub fn is_told_idle(&self, role: &str) -> bool {
-        self.last_words(role).is_some_and(|words| {
-            let id = idle_id(&words.ts);
-            self.lines.iter().any(|line| is_about(line, &id))
-        })
+        self.last_words(role).is_some_and(|words| self.was_told(&idle_id(&words.ts)))
     }
 
     /// Returns true if the reviewer has said anything yet.

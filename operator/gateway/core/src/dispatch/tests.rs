@@ -302,6 +302,7 @@ fn nobody_goes_on_once_people_were_told_that_two_roles_say_nothing() {
     let silent = [("maker", "front", "ok"), ("front", "", "go ahead")];
     let told = |id: &'static str| [silent[0], silent[1], (id, "", "→")];
     let (about, elsewhere) = (told("!idle:11.000000"), told("!idle:9.000000"));
+    let answered = [about[0], about[1], about[2], ("U", "", "go on")];
     let free = json!({});
     let (planned, open) =
         (json!({"plan": approved()}), json!({"plan": approved(), "pullRequest": pull()}));
@@ -312,6 +313,9 @@ fn nobody_goes_on_once_people_were_told_that_two_roles_say_nothing() {
         ("front", &open, &about, "-"),
         // About other words than its last ones.
         ("front", &free, &elsewhere, "maker Answered"),
+        // A person has said something since.
+        ("front", &free, &answered, "maker Answered"),
+        ("front", &open, &answered, "maker Answered"),
     ];
     check(table);
 }
