@@ -78,11 +78,16 @@ pub(super) fn answer_work(
 
 /// Keeps a file that is about to be overwritten by somebody who has not seen it as it is; the note on that.
 fn keep_changed(place: &GitSite, path: &str) -> Result<String, ToolError> {
-    let kept = git::keep_work(place).map_err(|error| {
+    let unkept = |why: &str| {
         ToolError::refused(format!(
-            "`{path}` has changed since you read it, and what it is now can't be kept ({error}): read it again"
+            "`{path}` has changed since you read it, and what it is now can't be kept ({why}): read it again"
         ))
-    })?;
+    };
+    let failed = |error: ToolError| unkept(&error.to_string());
+    let kept = git::keep_work(place).map_err(failed)?;
+    if !git::holds_file(place, &kept, path).map_err(failed)? {
+        return Err(unkept("snapshots leave out ignored folders and large files"));
+    }
     Ok(format!(
         "\nNote: `{path}` had changed since you saw it, by a command or another role. What it was is kept: `git show \
          {}:{path}` in Bash shows it. Bring back what was not yours to change.",
@@ -135,5 +140,28 @@ mod tests {
         let kept = f.git(&f.place.tree(), &["show", "refs/codebutler/snap/1:a.txt"]);
         assert_eq!((kept.as_str(), f.file("a.txt").as_str()), ("by another role", "three\n"));
         assert!(!write("four\n").contains("Note"));
+    }
+
+    #[test]
+    fn what_no_snapshot_holds_is_not_overwritten_unread() {
+        let f = GitFixture::new();
+        git::prepare_worktree(&f.place).unwrap();
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
+        let seen = SeenFiles::default();
+        let path = "target/a.txt";
+        let write = |content: &str| {
+            let args = args::WriteArgs { path: path.into(), content: content.into() };
+            let request = ToolboxRequest::Write(args);
+            answer_work(&tree, &f.place, &seen, f.dir.path(), request)
+        };
+        write("one\n").unwrap();
+        f.write(path, "by a build\n");
+        let refused = write("two\n").unwrap_err().to_string();
+        assert!(refused.contains("ignored folders") && refused.contains("read it"), "{refused}");
+        assert_eq!(f.file(path), "by a build\n");
+        let read = args::ReadArgs { path: path.into(), ..args::ReadArgs::default() };
+        files::read_file(&tree, &seen, &read).unwrap();
+        write("two\n").unwrap();
+        assert_eq!(f.file(path), "two\n");
     }
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use git2::{Commit, Oid, Repository, Signature};
 
 use super::GitSite;
+use super::worktree::WorktreeScanner;
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::KeptSnapshot;
 use files::{FoundWork, find_work};
@@ -68,6 +69,17 @@ pub fn keep_work(place: &GitSite) -> Result<KeptSnapshot, ToolError> {
         }
     }
     Ok(KeptSnapshot { name, left_out, at_risk })
+}
+
+/// Returns true if a snapshot holds a file of the worktree as it is now: those of ignored folders, and large ones,
+/// are in none.
+pub fn holds_file(place: &GitSite, snapshot: &KeptSnapshot, path: &str) -> Result<bool, ToolError> {
+    let repo = place.open()?;
+    let tree = repo.find_reference(&snapshot.name)?.peel_to_tree()?;
+    let now = WorktreeScanner::new(&repo, &place.work).entry_of(path.as_bytes())?;
+    let now = now.and_then(Result::ok).map(|entry| entry.id);
+    let kept = tree.get_path(Path::new(path)).ok().map(|entry| entry.id());
+    Ok(now.is_some() && now == kept)
 }
 
 /// The snapshots there are, oldest first.

@@ -66,7 +66,7 @@ pub use history::{show_diff, show_log};
 pub use hooks::ToldHooks;
 pub use image::{commit_image, make_file};
 pub use journals::past_requests;
-pub use keepsake::keep_work;
+pub use keepsake::{holds_file, keep_work};
 pub use learn::{UNDER_WAY, branch_page, check_citations, commit_learnings, quote_citation};
 pub use leftover::{keep_leftover, take_back};
 pub use libgit::init_libgit;
