@@ -116,7 +116,8 @@ pub(super) fn replace_all(
             ));
         }
         let text = done.text.text();
-        let times = match text.matches(old).count() {
+        let apart = text.matches(old).count();
+        let times = match apart {
             // Two places may share lines, such as those of three closing brackets.
             1 => find_places(text, old).take(2).count(),
             times => times,
@@ -131,10 +132,15 @@ pub(super) fn replace_all(
             }
             times => {
                 let lines = lines_of(done.text.text(), old);
+                // Of places that share lines, only the first would be replaced.
+                let all = if apart == times {
+                    ", or pass `all: true` to replace all of them"
+                } else {
+                    ": the places share lines"
+                };
                 return Err(format!(
-                    "edit {number}: `old` occurs {times} times in `{shown}` (lines {lines}): add \
-                     lines around it until it is unique, or pass `all: true` to replace all of them. \
-                     Nothing was changed"
+                    "edit {number}: `old` occurs {times} times in `{shown}` (lines {lines}): add lines around it until \
+                     it is unique{all}. Nothing was changed"
                 ));
             }
         }

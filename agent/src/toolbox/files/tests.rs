@@ -153,6 +153,8 @@ fn an_edit_is_exact_unique_and_all_or_nothing() {
     place.write("b.txt", "}\n}\n}\n").unwrap();
     let refused = why(place.edit("b.txt", &[("}\n}\n", "};\n")]));
     assert!(refused.contains("2 times in `b.txt` (lines 1, 2)"), "{refused}");
+    // All of them would be the first one.
+    assert!(refused.contains("share lines") && !refused.contains("all: true"), "{refused}");
 }
 
 #[test]
