@@ -381,3 +381,25 @@ fn from_a_branch_without_a_commit_the_way_back_overwrites_nothing() {
     on_branch();
     assert_eq!(f.file("README"), "hello\n");
 }
+
+#[test]
+fn a_commit_without_its_history_keeps_no_run_from_beginning() {
+    let f = GitFixture::new();
+    prepare_worktree(&f.place).unwrap();
+    let tree = f.place.tree();
+    let files = f.git(&tree, &["rev-parse", "HEAD^{tree}"]);
+    let by = "A <a@example.org> 1 +0000";
+    let parent = "1".repeat(40);
+    let text =
+        format!("tree {files}\nparent {parent}\nauthor {by}\ncommitter {by}\n\nFetched alone\n");
+    let path = f.dir.path().join("commit");
+    fs::write(&path, text).unwrap();
+    let alone = f.git(&tree, &["hash-object", "-t", "commit", "-w", path.to_str().unwrap()]);
+    // As after `git fetch --depth 1`.
+    fs::write(tree.join(".git/shallow"), format!("{alone}\n")).unwrap();
+    f.git(&tree, &["checkout", "-q", "--detach", &alone]);
+    prepare_worktree(&f.place).unwrap();
+    assert_eq!(f.git(&tree, &["symbolic-ref", "HEAD"]), "refs/heads/codebutler/t");
+    let kept = ["for-each-ref", "--format=%(objectname)", "refs/codebutler/kept"];
+    assert_eq!(f.git(&tree, &kept), alone);
+}
