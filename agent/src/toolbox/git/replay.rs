@@ -161,6 +161,24 @@ mod tests {
     }
 
     #[test]
+    fn a_merge_that_a_rebase_by_hand_leaves_out_is_named() {
+        let f = apart("README", "README");
+        assert!(matches!(updated(&f), UpdateOutcome::Conflict(..)));
+        f.write("README", "both\n");
+        commit_all(&f, "Merge main");
+        let own = head_commit(&f.place).unwrap();
+        let seed = f.dir.path().join("seed");
+        f.git(&seed, &["pull", "-q", "--rebase", "origin", "codebutler/t"]);
+        f.git(&seed, &["commit", "-q", "--amend", "-m", "Reworded"]);
+        f.git(&seed, &["merge", "-q", "--no-edit", "-X", "ours", "main"]);
+        f.git(&seed, &["push", "-q", "--force", "origin", "HEAD:codebutler/t"]);
+        let refused = push_branch(&f.place).unwrap_err().to_string();
+        let compare = format!("`git diff {}", &own[..7]);
+        assert!(refused.contains("people rewrote") && refused.contains(&compare), "{refused}");
+        assert_eq!((head_commit(&f.place).unwrap(), f.file("README")), (own, "both\n".to_owned()));
+    }
+
+    #[test]
     fn a_merge_of_what_is_there_already_is_left_out() {
         let f = apart("a", "b");
         assert!(matches!(updated(&f), UpdateOutcome::Done(_)));

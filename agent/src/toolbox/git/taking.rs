@@ -61,8 +61,9 @@ pub(super) fn put_on_top(
         }
         Replayed::Merge(id) => {
             return Err(ToolError::refused(format!(
-                "people rewrote the remote's `{branch}`, and your {} is a merge, which can't be put on top of it: \
-                 do that with `{by_hand}` in Bash, then push again",
+                "people rewrote the remote's `{branch}`, and your {0} is a merge, which can't be put on top of it: do \
+                 that with `{by_hand}` in Bash, bring back what that leaves out (`git diff {0}`: what was settled in \
+                 the merge is in no other commit), then push again",
                 short_id(id)
             )));
         }
