@@ -203,10 +203,12 @@ pub fn find_waiting(thread: &Thread, place: &ServerPlace) -> Option<Vec<String>>
     let status = thread.status.as_ref().filter(|_| is_own)?;
     let known = status.mcp.as_ref()?.servers.get(&place.spec.name)?;
     known.sign_in.as_ref()?;
+    // An earlier version has not said which roles need it: each of them may.
+    let needs =
+        |name: &String| known.sign_in_roles.is_empty() || known.sign_in_roles.contains(name);
     let roles = status.roles.iter();
-    let waiting = roles.filter(|(name, role)| {
-        role.state == Some(RoleState::Waiting) && known.sign_in_roles.contains(name)
-    });
+    let waiting =
+        roles.filter(|(name, role)| role.state == Some(RoleState::Waiting) && needs(name));
     Some(waiting.map(|(name, _)| name.clone()).collect())
 }
 
@@ -341,6 +343,11 @@ mod tests {
         assert_eq!(find_waiting(&asked, &place), Some(vec!["coder".to_owned()]));
         assert_eq!(find_waiting(&thread("shop", "other"), &place), None);
         assert_eq!(find_waiting(&thread("till", "docs"), &place), None);
+        let mut older = asked.clone();
+        let servers = &mut older.status.as_mut().unwrap().mcp.as_mut().unwrap().servers;
+        servers.get_mut("docs").unwrap().sign_in_roles.clear();
+        let both = ["coder", "reviewer"].map(str::to_owned);
+        assert_eq!(find_waiting(&older, &place), Some(both.to_vec()), "asked before an upgrade");
         let mut ended = asked;
         let status = ended.status.as_mut().unwrap();
         end_question(status, "unknown");
