@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use codebutler_mcp::session::ListedPrompt;
 use codebutler_mcp::tools::ServerTool;
+use codebutler_runtime::recent::RecentMap;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -75,14 +76,28 @@ impl SessionPool {
         let list = read.ok().flatten().map(Arc::new);
         let mut state = self.0.state.lock();
         state.recalled.insert(key.clone(), fingerprint.clone());
-        let list = list?;
-        state.lists.insert(key, (fingerprint, Arc::clone(&list)));
-        Some(list)
+        Some(keep_recalled(&mut state.lists, key, (fingerprint, list?)))
     }
 
     fn has_recalled(&self, key: &SessionKey, fingerprint: &str) -> bool {
         self.0.state.lock().recalled.get(key).is_some_and(|of| *of == *fingerprint)
     }
+}
+
+/// Keeps a list that was read from the disk, unless its server has given one meanwhile; returns the one that holds.
+fn keep_recalled(
+    lists: &mut RecentMap<SessionKey, (String, Arc<ServerList>)>,
+    key: SessionKey,
+    recalled: (String, Arc<ServerList>),
+) -> Arc<ServerList> {
+    if let Some((of, newer)) = lists.get(&key)
+        && *of == recalled.0
+    {
+        return Arc::clone(newer);
+    }
+    let list = Arc::clone(&recalled.1);
+    lists.insert(key, recalled);
+    list
 }
 
 fn name_file(key: &SessionKey) -> String {
@@ -189,5 +204,20 @@ mod tests {
         assert!(read.age() > OLD, "a server that can be asked is asked again");
         assert!(read_form(&written, "another entry").is_none());
         assert!(read_form(&written[..written.len() - 1], &spec).is_none(), "cut off");
+    }
+
+    #[test]
+    fn a_list_that_its_server_gives_while_the_disk_is_read_stays() {
+        let (namespace, repo, server) = ("team".to_owned(), "shop".to_owned(), "docs".to_owned());
+        let key = SessionKey { namespace, repo, server, thread: None };
+        let list = |name: &str| Arc::new(ServerList::of_tools(vec![tool(name, "Finds.")]));
+        let (given, stored) = (list("given"), list("stored"));
+        let mut lists = RecentMap::new(4);
+        lists.insert(key.clone(), ("entry".to_owned(), Arc::clone(&given)));
+        let mut recall = |entry: &str| {
+            keep_recalled(&mut lists, key.clone(), (entry.to_owned(), Arc::clone(&stored)))
+        };
+        assert!(Arc::ptr_eq(&recall("entry"), &given));
+        assert!(Arc::ptr_eq(&recall("another entry"), &stored), "that list is of an earlier entry");
     }
 }
