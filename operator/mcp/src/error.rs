@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use url::Url;
 
+/// JSON-RPC's code for a request that a page has to be opened for.
+pub(crate) const PAGE_NEEDED: i64 = -32_042;
+
 /// Failure of a server or of one request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -108,6 +111,11 @@ impl McpError {
     /// True where the server takes no more requests for a while: it has not carried this one out.
     pub const fn is_limit(&self) -> bool {
         matches!(self, Self::Status { status: 429, .. })
+    }
+
+    /// True where the server wants a page to be opened first: it has not carried this request out.
+    pub const fn wants_page(&self) -> bool {
+        matches!(self, Self::PageNeeded { .. } | Self::Refused { code: PAGE_NEEDED, .. })
     }
 
     /// True for the server's own words about one request, which are an answer for the model.

@@ -20,15 +20,13 @@ use url::Url;
 use super::ServerSession;
 use super::handler::{QuestionAnswer, ServerQuestion};
 use crate::content::ToolResult;
-use crate::error::McpError;
+use crate::error::{McpError, PAGE_NEEDED};
 use crate::events::{ProgressStep, cut_text};
 use crate::wire::RESULT_KEY;
 use crate::wire::http::HttpFault;
 
 /// Steps of progress that wait for their reader.
 const STEPS: usize = 16;
-/// JSON-RPC's code for a request that a page has to be opened for.
-const PAGE_NEEDED: i64 = -32_042;
 /// Pages of one refusal that a person is asked about.
 const PAGES: usize = 3;
 

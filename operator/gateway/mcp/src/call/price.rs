@@ -85,11 +85,11 @@ impl PricedCall {
 fn judge_charge(error: Option<&McpError>) -> CallCharge {
     match error {
         None => CallCharge::Due,
+        Some(error) if error.is_limit() || error.wants_page() => CallCharge::Nothing,
         Some(error) if error.is_answer() => CallCharge::Due,
         Some(McpError::SignIn { .. } | McpError::Scope { .. } | McpError::Missing(_)) => {
             CallCharge::Nothing
         }
-        Some(error) if error.is_limit() => CallCharge::Nothing,
         Some(_) => CallCharge::Unknown,
     }
 }
@@ -102,9 +102,11 @@ mod tests {
     fn what_was_turned_away_costs_nothing_and_what_was_lost_may_have_been_counted() {
         let status = |status| McpError::Status { status, retry_after: None, text: None };
         let refused = McpError::Refused { code: -32_602, message: "no such row".to_owned() };
+        let page_first = McpError::Refused { code: -32_042, message: "sign in there".to_owned() };
         for (error, charge) in [
             (None, CallCharge::Due),
             (Some(refused), CallCharge::Due),
+            (Some(page_first), CallCharge::Nothing),
             (Some(status(429)), CallCharge::Nothing),
             (Some(status(502)), CallCharge::Unknown),
             (Some(McpError::SignIn { challenge: String::new() }), CallCharge::Nothing),
