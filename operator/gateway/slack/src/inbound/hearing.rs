@@ -230,7 +230,8 @@ impl RecordingWork {
             }
             HearingEnd::Later => {
                 tokio::time::sleep(LATER).await;
-                false
+                // Nothing was sent: its own record would say that it may have been paid for.
+                is_recorded
             }
         };
         // The watch cache may lack what was just recorded.
@@ -276,8 +277,8 @@ impl RecordingWork {
     ) -> Result<HearingEnd, HearingEnd> {
         let (file, thread) = (&self.file, &self.thread);
         let Some(slack) = thread.conversation() else { return Ok(HearingEnd::Elsewhere) };
-        let key = heard_key(file);
-        if self.is_told(inner, slack, &MessageIdentity::of("", recording::KIND, &key)).await? {
+        let id = MessageIdentity::of("", recording::KIND, &heard_key(file));
+        if self.is_told(inner, slack, &id).await? {
             return Ok(HearingEnd::Elsewhere);
         }
         let lost = |is_known| {
@@ -289,35 +290,34 @@ impl RecordingWork {
         }
         let sound = self.fetch_sound(inner).await?;
         match self.put_on_record(inner).await? {
-            RecordStanding::New => {
-                *is_recorded = true;
-                // Another gateway may have shown it since, and have taken its own record away.
-                inner.sent.forget(&ThreadKey::from(thread));
-                if self
-                    .is_told(inner, slack, &MessageIdentity::of("", recording::KIND, &key))
-                    .await?
-                {
-                    return Ok(HearingEnd::Elsewhere);
-                }
-            }
+            RecordStanding::New => *is_recorded = true,
             RecordStanding::Heard => return Err(HearingEnd::Gone),
             RecordStanding::Begun => return Err(HearingEnd::Later),
             RecordStanding::Abandoned => return Err(lost(false).into()),
         }
         tokio::select! {
-            end = self.hear(inner, sound) => end,
+            end = self.hear(inner, (slack, &id), sound) => end,
             never = self.renew_record(inner) => match never {},
         }
     }
 
     /// Has the recording transcribed, and shows its words.
-    async fn hear(&self, inner: &Inner, sound: SoundRecording) -> Result<HearingEnd, HearingEnd> {
+    async fn hear(
+        &self,
+        inner: &Inner,
+        (slack, id): (&SlackThread, &MessageIdentity),
+        sound: SoundRecording,
+    ) -> Result<HearingEnd, HearingEnd> {
+        // Another gateway may have shown it since, and have taken its own record away.
+        inner.sent.forget(&ThreadKey::from(&self.thread));
+        if self.is_told(inner, slack, id).await? {
+            return Ok(HearingEnd::Elsewhere);
+        }
         let text = (self.desk.scribe)(self.caller.clone(), sound).await.map_err(|error| Unheard {
             is_final: error.is_billed,
             ..Unheard::of(error.sentence.trim_end_matches('.'))
         });
-        let text = text?;
-        let text: Arc<str> = text.trim().into();
+        let text: Arc<str> = text?.trim().into();
         let shown = self.show_patiently(inner, &text).await;
         Ok(HearingEnd::Words { text, shown })
     }
