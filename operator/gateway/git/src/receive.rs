@@ -343,7 +343,6 @@ async fn look_into(
         guard,
         redactor: Arc::clone(redactor),
     };
-    // Judging a large push takes long, so it runs off the threads that serve others.
     let judging = judge_push(Arc::clone(quarantine), place, removed, (rules, max_bytes));
     spawn_low_priority(judging).await?
 }
@@ -357,7 +356,9 @@ async fn judge_push(
 ) -> Result<Result<IncomingPush, Told>, ReceiveError> {
     let mut incoming = quarantine.incoming(&place, &rules.guard).await?;
     incoming.back = quarantine.brought_back(&place, &removed, &incoming).await?;
-    let mut wrong = rules::judge_rules(&incoming, &rules);
+    // Judging a large push takes long, so it has a thread of its own: other pushes wait for none of its steps.
+    let judge = move || (rules::judge_rules(&incoming, &rules), incoming, rules);
+    let (mut wrong, incoming, rules) = in_background(judge).await?;
     if wrong.is_empty() {
         wrong = quarantine.leaks(&incoming, &rules, &rules.redactor, max_bytes).await?;
     }
