@@ -56,7 +56,7 @@ impl Agent {
             return Some(format!("the tests failed {} times in a row", run.failing));
         }
         let reviewer = run.review.asked_by.as_deref()?;
-        let times = self.transcript.state().reviews().count_messages(reviewer);
+        let times = self.transcript.state().reviews().count_times(reviewer);
         let is_sent_back = times >= SENT_BACK && self.review_gate().duty == ReviewDuty::Makes;
         is_sent_back.then(|| format!("the review has come back {times} times"))
     }

@@ -429,7 +429,7 @@ impl TranscriptState {
     ) {
         self.answer_dangling_calls();
         self.see(messages);
-        self.reviews.hear(messages);
+        self.reviews.hear(self.run.as_ref().map(|run| run.id.as_str()), messages);
         self.wishes.take(messages, pending);
         self.decided.extend(pending.iter().map(|p| p.id.clone()));
         self.proposals.judge(messages, pending);

@@ -14,8 +14,16 @@ pub struct RoleReviews {
     pub is_planned: bool,
     /// Tests that there have to be and are not.
     pub missing_tests: Vec<String>,
-    /// Number of messages of each other role that were addressed to this one.
-    heard: BTreeMap<String, u32>,
+    /// Runs of this role in which each other role has addressed it.
+    heard: BTreeMap<String, HeardRuns>,
+}
+
+/// Runs in which a role has addressed this one.
+#[derive(Clone, Debug, Default)]
+struct HeardRuns {
+    count: u32,
+    /// The latest of them.
+    latest: Option<String>,
 }
 
 impl RoleReviews {
@@ -24,18 +32,21 @@ impl RoleReviews {
         self.missing_tests = missing_tests.to_vec();
     }
 
-    /// Counts the messages of other roles.
-    pub(super) fn hear(&mut self, messages: &[ThreadMessage]) {
+    /// Counts other roles' messages, once in a run: a review may take several.
+    pub(super) fn hear(&mut self, run: Option<&str>, messages: &[ThreadMessage]) {
         for message in messages.iter().filter(|message| message.addressed) {
-            if let MessageAuthor::Role { role } = &message.author {
-                *self.heard.entry(role.clone()).or_default() += 1;
+            let MessageAuthor::Role { role } = &message.author else { continue };
+            let heard = self.heard.entry(role.clone()).or_default();
+            if heard.count == 0 || heard.latest.as_deref() != run {
+                heard.count += 1;
+                heard.latest = run.map(str::to_owned);
             }
         }
     }
 
-    /// Number of messages that a role has addressed to this one.
-    pub fn count_messages(&self, role: &str) -> u32 {
-        self.heard.get(role).copied().unwrap_or_default()
+    /// Number of runs of this role in which another one has addressed it.
+    pub fn count_times(&self, role: &str) -> u32 {
+        self.heard.get(role).map_or(0, |heard| heard.count)
     }
 }
 
@@ -53,5 +64,29 @@ impl TranscriptState {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_review_in_several_messages_comes_back_once() {
+        let message = |n: u32, addressed| ThreadMessage {
+            ts: format!("{n}.000000").parse().unwrap(),
+            author: MessageAuthor::Role { role: "reviewer".to_owned() },
+            text: "a total is wrong".to_owned(),
+            addressed,
+            pictures: Vec::new(),
+        };
+        let mut reviews = RoleReviews::default();
+        reviews.hear(Some("r1"), &[message(1, true), message(2, true)]);
+        reviews.hear(Some("r1"), &[message(3, true)]);
+        assert_eq!(reviews.count_times("reviewer"), 1);
+        reviews.hear(Some("r2"), &[message(4, false)]);
+        assert_eq!(reviews.count_times("reviewer"), 1, "it speaks to somebody else");
+        reviews.hear(Some("r3"), &[message(5, true)]);
+        assert_eq!((reviews.count_times("reviewer"), reviews.count_times("lead")), (2, 0));
     }
 }
