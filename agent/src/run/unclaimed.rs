@@ -2,8 +2,10 @@
 //! branch. Its token opens nothing but that question, fetches and the Repo's hosts. No command runs before it is
 //! answered but the set-up of that clone.
 
+use std::fs::{self, File};
+use std::io;
 use std::mem::{Discriminant, discriminant};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,9 +114,21 @@ pub(super) async fn prepare_volume(args: &RunArgs) -> Result<(), RunError> {
     let relay = GitRelay::start(args.relay, gateway.clone()).await.map_err(RunError::Relay)?;
     let wall = EgressWall::new(gateway.clone(), args);
     tokio::select! {
-        done = prepare_once(args, &gateway, &relay, &wall) => done,
+        done = prepare_once(args, &gateway, &relay, &wall) => done?,
         never = wall.look_ahead() => match never {},
     }
+    let folder = args.state_dir.clone();
+    let written = tokio::task::spawn_blocking(move || sync_volume(&folder)).await;
+    written
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(|error| RunError::Unprepared(format!("it can't be written to: {error}")))
+}
+
+/// Writes all of the volume that has this folder to its storage. The pod's end tells that it can be cloned, and a driver
+/// clones what is stored, maybe before the node has unmounted it.
+fn sync_volume(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    Ok(nix::unistd::syncfs(File::open(folder)?)?)
 }
 
 async fn prepare_once(
@@ -132,6 +146,11 @@ async fn prepare_once(
             Err(error) => return Err(error.into()),
         }
     };
+    if answer.set_up.is_none() {
+        // A volume without a set-up would count as prepared until the lock files change.
+        let why = "no role's commands run in the worktree any more";
+        return Err(RunError::Unprepared(why.to_owned()));
+    }
     let set_ups = Arc::<SeatSetUps>::default();
     *set_ups.wanted.lock() = answer.set_up;
     let keeper = CloneKeeper {

@@ -126,6 +126,12 @@ async fn a_volume_is_prepared_by_a_pod_that_ends_and_the_thread_on_it_sets_nothi
 
     let mut other = World::new(in_order(vec![])).await;
     assert!(!prepare(&mut other, "exit 3").ended().await.success());
+    // The role of its pod was taken away meanwhile: the gateway wants no set-up.
+    let mut other = World::new(in_order(vec![])).await;
+    let pod = other.pod_with(None, |agent| {
+        agent.arg("--prepare");
+    });
+    assert!(!pod.ended().await.success());
 }
 
 /// The pod of a role whose own commands run in a copy of the worktree.
