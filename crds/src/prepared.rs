@@ -33,7 +33,7 @@ pub struct PreparedStatus {
     /// Time since which it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Class, access mode and size of its claim.
+    /// Class, access mode and size of its claim, and the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// Pod that prepares one now: it may read the repository's branches.

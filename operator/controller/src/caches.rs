@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use super::index::{ObjectIndex, ObjectKey};
 use super::informer::{self, NamedObjects, ObjectTouch};
+use super::labels;
 use super::queues::{ControllerQueues, QueueReceivers};
 use super::seat_times::{EndedSeats, SeatTimes};
 use super::serving::ServingGateway;
@@ -43,6 +44,8 @@ pub(crate) struct ControllerCaches {
     pub seats: Arc<ObjectIndex<Pod, Pod>>,
     /// Pods that prepare volumes, by their Repo.
     pub prepared_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Claims of prepared volumes, by their Repo.
+    pub prepared_claims: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     /// Reports for how long seats have waited that wait no more.
     pub ended_seats: Arc<EndedSeats>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
@@ -107,6 +110,7 @@ pub(crate) fn start_watches(
         repo_server_pods: Arc::new(ObjectIndex::new(by_repo)),
         seats: Arc::new(ObjectIndex::new(waiting_seat)),
         prepared_pods: Arc::new(ObjectIndex::new(preparing_pod)),
+        prepared_claims: Arc::new(ObjectIndex::new(prepared_claim)),
         ended_seats: Arc::default(),
         volumes: Arc::new(ObjectIndex::new(by_thread)),
         accounts: accounts.reader(),
@@ -139,6 +143,8 @@ pub(crate) fn start_watches(
     let ended_seats = caches.ended_seats.clone();
     watches.watch(listed, &of_repo_alone, on_repo_pod(repo_pods, ended_seats, queues.clone()));
     watches.watch(listed, &of_threads, on_child(caches.volumes.clone(), queues.clone()));
+    let prepared = list_config().labels(&format!("app.kubernetes.io/name={}", labels::PREPARED));
+    watches.watch(listed, &prepared, on_prepared(caches.prepared_claims.clone(), queues.clone()));
     let of_repos = list_config().labels(names::LABEL_REPO);
     watches.watch(listed, &of_repos, on_repo_child(accounts, queues.clone()));
     watches.watch(listed, &of_repos, on_repo_child(policies, queues.clone()));
@@ -231,6 +237,12 @@ fn waiting_seat(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
 fn preparing_pod(pod: &Pod) -> Option<(ObjectKey, Option<Pod>)> {
     let is_one = |repo: &ObjectKey| names::prepared_of_pod(&repo.name, &pod.name_any()).is_some();
     by_owner(pod, &Repo::kind(&())).filter(|(repo, _)| is_one(repo))
+}
+
+fn prepared_claim(
+    claim: &PersistentVolumeClaim,
+) -> Option<(ObjectKey, Option<PersistentVolumeClaim>)> {
+    by_owner(claim, &Repo::kind(&()))
 }
 
 /// Recognizes a server's pod by its name, which can't be edited, unlike its labels.
@@ -378,6 +390,13 @@ fn on_child<K: Resource>(
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<K>) {
     move |event| index.apply(event).iter().for_each(|thread| queues.thread(thread))
+}
+
+fn on_prepared(
+    index: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    queues: ControllerQueues,
+) -> impl FnMut(&Event<PersistentVolumeClaim>) {
+    move |event| index.apply(event).iter().for_each(|repo| queues.repo(repo))
 }
 
 fn on_repo_child<K>(mut cache: NamedObjects<K>, queues: ControllerQueues) -> impl FnMut(&Event<K>)

@@ -61,6 +61,8 @@ pub(crate) struct ControllerContext {
     pub prepared: PreparedVolumeMemory,
     /// Pods that prepare volumes, by their Repo.
     pub prepared_pods: Arc<ObjectIndex<Pod, Pod>>,
+    /// Claims of prepared volumes, by their Repo.
+    pub prepared_claims: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.

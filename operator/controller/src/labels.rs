@@ -9,6 +9,9 @@ use kube::{Resource, ResourceExt as _};
 /// Labels as objects carry them.
 pub(crate) type ObjectLabels = BTreeMap<String, String>;
 
+/// Name, as a label, of claims of volumes from which those of Threads are made.
+pub(crate) const PREPARED: &str = "codebutler-prepared";
+
 /// Labels of a Repo's children; `name` says what the child is.
 pub(crate) fn of_repo(name: &str, repo: &Repo) -> ObjectLabels {
     common_labels(name, &repo.name_any())

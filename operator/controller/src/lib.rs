@@ -181,6 +181,7 @@ impl Replica {
             seat_memory: seat_memory::SeatMemory::default(),
             prepared: prepared_memory::PreparedVolumeMemory::default(),
             prepared_pods: caches.prepared_pods.clone(),
+            prepared_claims: caches.prepared_claims.clone(),
             volumes: caches.volumes.clone(),
             accounts: caches.accounts.clone(),
             policies: caches.policies.clone(),

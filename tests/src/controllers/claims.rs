@@ -23,6 +23,8 @@ const CLASS: &str = "standard";
 /// Our class where somebody else's has that name.
 const OTHER_CLASS: &str = "codebutler-folders";
 const PROVISIONER: &str = "codebutler.dev/folder";
+/// Annotation that names the driver that was asked for a volume.
+const ASKED: &str = "volume.kubernetes.io/storage-provisioner";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
@@ -220,6 +222,12 @@ async fn provision_claim(
     let size = spec.resources.as_ref().and_then(|all| all.requests.as_ref()?.get("storage"));
     let capacity = json!({"storage": size.map_or("1Gi", |size| size.0.as_str())});
     let folder = context.dir.join(&name);
+    if spec.data_source.is_some() {
+        // The driver is asked before it has made anything, which shows on the claim while it can't.
+        let asked = json!({"metadata": {"uid": claim.uid(), "annotations": {ASKED: PROVISIONER}}});
+        let params = PatchParams::default();
+        ignore_missing(api.patch(&claim.name_any(), &params, &Patch::Merge(asked)).await)?;
+    }
     fill_folder(claim, &folder, api, context).await?;
     let volume: PersistentVolume = serde_json::from_value(json!({
         "metadata": {
@@ -255,7 +263,7 @@ async fn provision_claim(
             "annotations": {
                 "pv.kubernetes.io/bind-completed": "yes",
                 "pv.kubernetes.io/bound-by-controller": "yes",
-                "volume.kubernetes.io/storage-provisioner": PROVISIONER,
+                ASKED: PROVISIONER,
             },
         },
         "spec": {"volumeName": name},
@@ -321,7 +329,8 @@ fn check_source(
     }
     let spec = |claim: &PersistentVolumeClaim| claim.spec.clone().unwrap_or_default();
     let (own, other) = (spec(claim), spec(source));
-    if other.storage_class_name.as_deref() != Some(served) {
+    // A claim without a class is of the default one, which is this one.
+    if other.storage_class_name.as_deref().is_some_and(|class| class != served) {
         return Err("the source PVC and the destination PVC are of different classes".to_owned());
     }
     if own.volume_mode != other.volume_mode {

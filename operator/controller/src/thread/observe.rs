@@ -6,11 +6,14 @@ use std::time::Instant;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_runtime::apply::{ApplyRefusal, owned_by};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::lineage::ThreadLineage;
+use super::room::lacks_room;
+use super::volume::SourceClaim;
 use super::{vacant, volume};
 use crate::context::ControllerContext;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
@@ -48,7 +51,9 @@ pub(crate) struct ObservedThread {
     pub lineage: ThreadLineage,
     pub volume: Option<Arc<PersistentVolumeClaim>>,
     /// Claim that a new volume is to be a clone of.
-    pub source: Option<String>,
+    pub source: Option<SourceClaim>,
+    /// Time since which the volume is being cloned, if it is.
+    pub cloning_since: Option<Timestamp>,
     pub pods: Vec<Arc<Pod>>,
     /// Seats of its Repo that nobody has taken.
     pub seats: Vec<Arc<Pod>>,
@@ -88,6 +93,7 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
         serving: context.serving.serves(Instant::now()),
         lineage: find_lineage(context, thread),
         home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
+        cloning_since: volume.as_ref().and_then(|claim| find_cloning(context, claim, &pods)),
         volume,
         source: repo.as_ref().and_then(|repo| find_source(context, repo)),
         pods,
@@ -99,9 +105,25 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
 }
 
 /// The claim that a new volume is to be a clone of, unless that has failed.
-fn find_source(context: &ControllerContext, repo: &Repo) -> Option<String> {
+fn find_source(context: &ControllerContext, repo: &Repo) -> Option<SourceClaim> {
     let source = volume::find_source(repo)?;
-    (!context.prepared.has_failed(repo, source)).then(|| source.to_owned())
+    if context.prepared.has_failed(repo, source) {
+        return None;
+    }
+    let (key, owner) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
+    let mut claims = context.prepared_claims.of(&key).into_iter();
+    let claim = claims.find(|claim| claim.name_any() == source && owned_by(&**claim, &owner))?;
+    SourceClaim::of(&claim)
+}
+
+fn find_cloning(
+    context: &ControllerContext,
+    claim: &PersistentVolumeClaim,
+    pods: &[Arc<Pod>],
+) -> Option<Timestamp> {
+    let lacks = pods.iter().any(|pod| lacks_room(pod));
+    volume::is_being_cloned(claim, lacks)
+        .then(|| context.prepared.cloning_since(claim, context.clock.now()))
 }
 
 /// The Thread's own volume claim.

@@ -51,6 +51,7 @@ fn world() -> ObservedThread {
         lineage: ThreadLineage::Sound,
         volume: None,
         source: None,
+        cloning_since: None,
         pods: Vec::new(),
         seats: Vec::new(),
         admission: RoleAdmission::All,

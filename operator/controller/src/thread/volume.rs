@@ -18,38 +18,66 @@ use crate::labels;
 const ANNOTATION_USER: &str = "codebutler.dev/user";
 /// Annotation on a claim: class and mode as they were asked for.
 const ANNOTATION_ASKED: &str = "codebutler.dev/asked-for";
+/// Annotations that Kubernetes puts on a claim: the node chosen for its first pod, and the driver that it has asked.
+const ANNOTATION_NODE: &str = "volume.kubernetes.io/selected-node";
+const ANNOTATIONS_PROVISIONER: [&str; 2] =
+    ["volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"];
+
+/// The claim that a new volume is to be a clone of.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceClaim {
+    pub claim: String,
+    /// Size of its volume, which can be more than was asked for: drivers round it up.
+    pub size: Option<String>,
+}
+
+impl SourceClaim {
+    /// None for a claim that has no volume, or is going.
+    pub(crate) fn of(claim: &PersistentVolumeClaim) -> Option<Self> {
+        let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
+        let size = capacity.and_then(|all| all.get("storage")).map(|size| size.0.clone());
+        let bound = VolumeState::of(Some(claim)) == VolumeState::Bound;
+        bound.then(|| Self { claim: claim.name_any(), size })
+    }
+}
 
 /// The claim, owned by the Thread. With `source`, its volume is a clone of that claim's.
 pub(crate) fn build_claim(
     thread: &Thread,
     repo: &Repo,
-    source: Option<&str>,
+    source: Option<&SourceClaim>,
 ) -> PersistentVolumeClaim {
     let name = thread.volume_claim();
     let metadata = labels::owned_metadata(thread, name, labels::of_claim(thread));
     let mut claim = fill_claim(metadata, repo);
-    if let Some(spec) = &mut claim.spec {
-        spec.data_source = source.map(|source| TypedLocalObjectReference {
-            api_group: None,
-            kind: "PersistentVolumeClaim".to_owned(),
-            name: source.to_owned(),
-        });
+    let (Some(spec), Some(source)) = (&mut claim.spec, source) else { return claim };
+    spec.data_source = Some(TypedLocalObjectReference {
+        api_group: None,
+        kind: "PersistentVolumeClaim".to_owned(),
+        name: source.claim.clone(),
+    });
+    // A driver makes no clone that is smaller than its source.
+    let larger =
+        |size: &&String| parse_bytes(size.as_str()) > parse_bytes(&repo.spec.worktree.size);
+    if let Some(size) = source.size.as_ref().filter(larger) {
+        let requests = Some([("storage".to_owned(), Quantity(size.clone()))].into());
+        spec.resources = Some(VolumeResourceRequirements { requests, limits: None });
     }
     claim
 }
 
 /// The claim of a volume from which those of Threads are made.
 pub(crate) fn build_prepared_claim(repo: &Repo, name: &str) -> PersistentVolumeClaim {
-    let labels = labels::of_repo("codebutler-prepared", repo);
+    let labels = labels::of_repo(labels::PREPARED, repo);
     fill_claim(labels::owned_metadata(repo, name.to_owned(), labels), repo)
 }
 
 /// The claim of which the volume of a new Thread is to be a clone: of the class, mode and size that the Repo asks for
-/// now, since drivers clone between no others.
+/// now, since drivers clone between no others, and of the same repository.
 pub(super) fn find_source(repo: &Repo) -> Option<&str> {
     let prepared = repo.status.as_ref()?.prepared.as_ref()?;
     let usable = !repo.spec.worktree.prepared.is_none()
-        && prepared.asked == Some(describe_request(repo))
+        && prepared.asked == Some(describe_source(repo))
         && prepared.failed != prepared.claim;
     prepared.claim.as_deref().filter(|_| usable)
 }
@@ -58,6 +86,15 @@ pub(super) fn find_source(repo: &Repo) -> Option<&str> {
 pub(crate) fn awaited_source(claim: &PersistentVolumeClaim) -> Option<&str> {
     let source = claim.spec.as_ref()?.data_source.as_ref()?;
     (VolumeState::of(Some(claim)) == VolumeState::Pending).then_some(source.name.as_str())
+}
+
+/// True if a driver was asked for the clone that this claim's volume is to be. With `WaitForFirstConsumer` that takes a
+/// pod that has found a node. `lacks` is true while a pod finds none for lack of room.
+pub(crate) fn is_being_cloned(claim: &PersistentVolumeClaim, lacks: bool) -> bool {
+    let has = |name: &&str| claim.annotations().contains_key(*name);
+    // A driver that has no room takes the node back.
+    let asked = has(&ANNOTATION_NODE) || (!lacks && ANNOTATIONS_PROVISIONER.iter().any(has));
+    asked && awaited_source(claim).is_some()
 }
 
 /// The claim of a seat, which goes with its pod until a Thread takes both.
@@ -121,9 +158,9 @@ fn asked_for(repo: &Repo) -> String {
     format!("{class}/{}", mode_name(worktree.access_mode))
 }
 
-/// Class, mode and size as the Repo asks for them.
-pub(crate) fn describe_request(repo: &Repo) -> String {
-    format!("{}/{}", asked_for(repo), repo.spec.worktree.size)
+/// Class, mode and size as the Repo asks for them, and the repository.
+pub(crate) fn describe_source(repo: &Repo) -> String {
+    format!("{}/{} {}", asked_for(repo), repo.spec.worktree.size, repo.spec.git.url)
 }
 
 const fn mode_name(mode: AccessMode) -> &'static str {

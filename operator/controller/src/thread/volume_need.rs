@@ -6,12 +6,11 @@ use kube::ResourceExt as _;
 
 use super::life::{PodLife, PodTrouble};
 use super::plan::ThreadPlan;
-use super::room::lacks_room;
 use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
 use crate::health::{HealthLevel, ObjectHealth};
 
-/// Time limit for a volume that is a clone of a prepared one. A Thread gets an empty one then.
+/// Time limit for a driver to clone a prepared volume, once it was asked. A Thread gets an empty one then.
 const CLONES: SignedDuration = SignedDuration::from_mins(1);
 
 /// Pods need their volume first.
@@ -25,11 +24,11 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
         if state == VolumeState::Pending && volume::is_outdated(claim, view.repo) {
             return Some(plan_replacement(view, plan));
         }
-        // A pod that finds no node for lack of room says nothing against the clone.
-        let lacks = view.observed.pods.iter().any(|pod| lacks_room(pod));
-        if let Some(source) = volume::awaited_source(claim).filter(|_| !lacks) {
-            let made = claim.metadata.creation_timestamp.as_ref().map_or(view.now, |made| made.0);
-            let waited = view.now.duration_since(made);
+        // A claim whose pod has no node, or is refused by a quota, says nothing against clones.
+        if let (Some(source), Some(since)) =
+            (volume::awaited_source(claim), view.observed.cloning_since)
+        {
+            let waited = view.now.duration_since(since);
             if waited >= CLONES {
                 return Some(plan_plain(view, source, plan));
             }
@@ -42,7 +41,7 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
     }
     match state {
         VolumeState::Absent => {
-            let source = view.observed.source.as_deref();
+            let source = view.observed.source.as_ref();
             plan.create_volume = Some(volume::build_claim(view.thread, view.repo, source));
             None
         }

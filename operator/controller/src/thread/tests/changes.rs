@@ -1,5 +1,6 @@
 //! Slots, changes of what a pod is made from, and what clusters, people and time do to a Thread.
 
+use super::volume::SourceClaim;
 use codebutler_crds::Repo;
 use codebutler_crds::prepared::{PreparedStatus, PreparedVolumes};
 use codebutler_crds::wire::exit_code;
@@ -331,7 +332,7 @@ fn a_volume_is_a_clone_only_of_one_that_is_asked_for_alike_and_can_be_cloned() {
     repo.spec.worktree.prepared = PreparedVolumes::Clone;
     assert_eq!(volume::find_source(&repo), None);
     let claim = Some("shop-prep-1".to_owned());
-    let asked = Some(volume::describe_request(&repo));
+    let asked = Some(volume::describe_source(&repo));
     let prepared = PreparedStatus { claim: claim.clone(), asked, ..PreparedStatus::default() };
     repo.status.get_or_insert_default().prepared = Some(Box::new(prepared));
     assert_eq!(volume::find_source(&repo), claim.as_deref());
@@ -342,6 +343,8 @@ fn a_volume_is_a_clone_only_of_one_that_is_asked_for_alike_and_can_be_cloned() {
     };
     assert_eq!(changed(&|repo| repo.spec.worktree.size = "20Gi".to_owned()), None);
     assert_eq!(changed(&|repo| repo.spec.worktree.prepared = PreparedVolumes::None), None);
+    let elsewhere = "https://git.example.com/other.git";
+    assert_eq!(changed(&|repo| elsewhere.clone_into(&mut repo.spec.git.url)), None);
     let fails = |repo: &mut Repo| {
         let prepared = repo.status.as_mut().unwrap().prepared.as_mut().unwrap();
         prepared.failed.clone_from(&prepared.claim);
@@ -350,9 +353,42 @@ fn a_volume_is_a_clone_only_of_one_that_is_asked_for_alike_and_can_be_cloned() {
 }
 
 #[test]
+fn a_clone_is_no_smaller_than_the_volume_that_the_driver_made_for_its_source() {
+    let sized = |size: Option<&str>| {
+        let claim = "shop-prep-1".to_owned();
+        let source = SourceClaim { claim, size: size.map(str::to_owned) };
+        let claim = volume::build_claim(&with_mail(), &testing::repo(), Some(&source));
+        let requests = claim.spec.unwrap().resources.unwrap().requests.unwrap();
+        requests["storage"].0.clone()
+    };
+    let asked = testing::repo().spec.worktree.size;
+    assert_eq!(sized(Some("900Gi")), "900Gi");
+    assert_eq!((sized(None), sized(Some("1Mi"))), (asked.clone(), asked));
+}
+
+#[test]
+fn a_driver_is_asked_for_a_clone_once_its_pod_has_a_node() {
+    let source = SourceClaim { claim: "shop-prep-1".to_owned(), size: None };
+    let claim = volume::build_claim(&with_mail(), &testing::repo(), Some(&source));
+    let asked = |names: &[&str], lacks| {
+        let mut claim = claim.clone();
+        let added = names.iter().map(|name| ((*name).to_owned(), "x".to_owned()));
+        claim.metadata.annotations.get_or_insert_default().extend(added);
+        volume::is_being_cloned(&claim, lacks)
+    };
+    let (node, driver) =
+        ("volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner");
+    assert!(!asked(&[], false), "its pod has no node, or was refused");
+    assert!(asked(&[driver], false) && asked(&[driver, node], true));
+    assert!(!asked(&[driver], true), "the driver had no room on the node");
+    let plain = volume::build_claim(&with_mail(), &testing::repo(), None);
+    assert!(!volume::is_being_cloned(&plain, false));
+}
+
+#[test]
 fn a_clone_that_is_not_made_in_time_is_followed_by_an_empty_volume() {
     let thread = with_mail();
-    let source = Some("shop-prep-1".to_owned());
+    let source = Some(SourceClaim { claim: "shop-prep-1".to_owned(), size: None });
     let first = plan(&thread, &ObservedThread { source: source.clone(), ..world() });
     let mut claim = first.create_volume.unwrap();
     let named = claim.spec.as_ref().unwrap().data_source.as_ref().unwrap();
@@ -362,22 +398,20 @@ fn a_clone_that_is_not_made_in_time_is_followed_by_an_empty_volume() {
     );
     claim.status = serde_json::from_value(json!({"phase": "Pending"})).unwrap();
     claim.metadata.creation_timestamp =
-        serde_json::from_value(json!("2026-01-01T11:59:30Z")).unwrap();
-    let seen = |status: Value, seconds| {
-        let (volume, pods) = (Some(Arc::new(claim.clone())), vec![pod(&thread, "pm", "a", status)]);
-        let now = testing::now() + SignedDuration::from_secs(seconds);
-        plan_at(&thread, &ObservedThread { volume, pods, source: source.clone(), ..world() }, now)
+        serde_json::from_value(json!("2026-01-01T11:00:00Z")).unwrap();
+    let seen = |cloning: Option<i64>| {
+        let pods = vec![pod(&thread, "pm", "a", json!({"phase": "Pending"}))];
+        let (volume, source) = (Some(Arc::new(claim.clone())), source.clone());
+        let cloning_since = cloning.map(|ago| testing::now() - SignedDuration::from_secs(ago));
+        plan(&thread, &ObservedThread { volume, source, cloning_since, pods, ..world() })
     };
-    let early = seen(json!({"phase": "Pending"}), 0);
+    let early = seen(Some(30));
     let soon = early.again.is_some_and(|again| again <= Duration::from_secs(30));
     assert!(soon && !early.delete_volume);
-    let late = seen(json!({"phase": "Pending"}), 30);
-    assert_eq!((late.delete_volume, &late.clone_failed), (true, &source));
-    // A pod that nodes have no room for waits for those, and not for its volume.
-    let full = json!({"phase": "Pending", "conditions": [{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-        "message": "0/1 nodes are available: 1 Insufficient cpu."}]});
-    let waits = seen(full, 30);
+    let late = seen(Some(60));
+    assert_eq!((late.delete_volume, late.clone_failed.as_deref()), (true, Some("shop-prep-1")));
+    // However old the claim is: nobody was asked for the clone yet.
+    let waits = seen(None);
     assert_eq!((waits.delete_volume, waits.clone_failed), (false, None));
 }
 

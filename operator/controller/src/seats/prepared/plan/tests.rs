@@ -1,10 +1,17 @@
 use codebutler_crds::prepared::PreparedVolumes;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::Value;
 
 use super::*;
 use crate::gateway::GatewayAddress;
+use crate::index::ObjectKey;
 use crate::seat_memory::SeatMemory;
 use crate::testing;
+
+fn claim(name: &str) -> PersistentVolumeClaim {
+    let claim = json!({"metadata": {"name": name}, "status": {"phase": "Bound"}});
+    serde_json::from_value(claim).unwrap()
+}
 
 /// A Repo that wants a prepared volume, and what there is of it.
 struct Volumes {
@@ -17,6 +24,7 @@ struct Volumes {
     refusal: Option<ApplyRefusal>,
     memory: SeatMemory,
     waits: bool,
+    gateway: bool,
     now: Timestamp,
 }
 
@@ -35,6 +43,7 @@ impl Volumes {
             refusal: None,
             memory: SeatMemory::default(),
             waits: false,
+            gateway: true,
             now: testing::now(),
         }
     }
@@ -53,11 +62,13 @@ impl Volumes {
             self.pods.iter().filter_map(|pod| find_failure(pod, self.now)).collect(),
             None,
         );
+        let claims: Vec<_> = self.claims.iter().map(|name| Arc::new(claim(name))).collect();
         plan_prepared(&PreparedView {
             repo: &self.repo,
-            maker: Some(&maker),
+            maker: self.gateway.then_some(&maker),
             prepared: true,
             pods: &self.pods,
+            claims: &claims,
             failed: failed.as_ref(),
             refusal: self.refusal.as_ref(),
             uncloned: self.uncloned.as_deref(),
@@ -196,7 +207,57 @@ fn a_set_up_that_fails_is_told_and_tried_again_later() {
     volumes.now += SignedDuration::from_mins(1);
     volumes.follow();
     assert!(volumes.pods.is_empty());
+    assert!(volumes.claims.is_empty(), "on that volume the set-up counts as tried");
     assert!(volumes.follow().create.is_some());
+    let plan = volumes.follow();
+    assert_eq!((volumes.said().1, plan.notices.len()), ("PreparedVolumeFailed", 0), "told once");
+    volumes.ends(0);
+    volumes.follow();
+    assert_eq!(volumes.said().1, "PreparedVolumeReady");
+}
+
+#[test]
+fn claims_that_nothing_is_made_from_are_given_up_whoever_has_left_them() {
+    // Of a controller that ended between claim and pod, or of an attempt that was refused its pod.
+    let left = || "shop-prep-00000000".to_owned();
+    let mut volumes = Volumes::new();
+    volumes.claims.insert(left());
+    let claim = volumes.prepare();
+    assert_eq!(volumes.claims, [claim.clone()].into());
+    volumes.claims.insert(left());
+    volumes.awaited.insert(left());
+    let plan = volumes.follow();
+    assert!(plan.delete_claims.is_empty() && plan.again.is_some(), "a clone of it is made");
+    volumes.awaited.clear();
+    volumes.repo.spec.worktree.prepared = PreparedVolumes::None;
+    volumes.follow();
+    assert!(volumes.claims.is_empty());
+}
+
+#[test]
+fn a_volume_that_somebody_deleted_is_prepared_again_once_it_is_gone() {
+    let mut volumes = Volumes::new();
+    let name = volumes.prepare();
+    volumes.claims.clear();
+    let plan = volumes.follow();
+    assert!(plan.create.is_some() && volumes.status().claim.is_none());
+    volumes.ends(0);
+    volumes.follow();
+    assert_eq!(volumes.status().claim.as_ref(), Some(&name));
+}
+
+#[test]
+fn a_pod_keeps_its_rights_while_the_gateway_is_not_found() {
+    let mut volumes = Volumes::new();
+    volumes.follow();
+    volumes.follow();
+    let pod = volumes.status().pod.clone();
+    volumes.gateway = false;
+    volumes.follow();
+    assert_eq!((volumes.status().pod.as_ref(), volumes.pods.len()), (pod.as_ref(), 1));
+    volumes.pods.clear();
+    volumes.follow();
+    assert_eq!(volumes.status().pod, None);
 }
 
 #[test]
