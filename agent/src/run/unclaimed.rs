@@ -232,8 +232,10 @@ impl CloneTask {
         tokio::select! {
             biased;
             held = settled => {
-                // Before the lock is free again: nothing else is begun.
+                // Before the lock is free again: nothing else is begun. A task may ask for something once more before
+                // it notices.
                 self.task.abort();
+                let _ = (&mut self.task).await;
                 drop(held);
                 self.toolbox.ask(ToolboxRequest::EndSetUp).await.map(drop)
             }
