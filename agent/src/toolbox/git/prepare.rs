@@ -15,7 +15,7 @@ use super::rewrite::{BranchRewrite, describe_lost, describe_missing, find_rewrit
 use super::sealed::is_descendant;
 use super::seen::{add_note, keep_commit, last_seen, note_seen, write_note};
 use super::taking::{TakenOver, put_on_top};
-use super::unclaimed::{CloneMark, append_upstream, discard_clone, open_at};
+use super::unclaimed::{CloneMark, append_upstream, discard_clone, open_at, sweep_discarded};
 use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
 use super::{GitSite, short_id, tracking_ref};
 use crate::relay::public_url;
@@ -30,6 +30,7 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
 /// so that a clone that is at it has nothing to fetch.
 pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
+    sweep_discarded(&place.work);
     if let CloneMark::SetUp(at) = CloneMark::read(&place.work) {
         return claim_set_up(place, at);
     }

@@ -6,6 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use git2::{Oid, Repository};
 use nix::fcntl::OFlag;
@@ -15,6 +16,8 @@ use super::lock::remove_stale_locks;
 use crate::toolbox::ToolError;
 
 const MARK: &str = ".unclaimed";
+/// Beginning of the names of clones that are being removed.
+const DISCARDED: &str = "tree.old-";
 /// Result of the last set-up, as the toolbox keeps it beside the worktree.
 const SET_UP: &str = ".setup.json";
 
@@ -94,12 +97,28 @@ pub(super) fn discard_clone(place: &GitSite) -> Result<(), ToolError> {
     let fail = |e: io::Error| ToolError::Failed(format!("the clone can't be made anew: {e}"));
     // First: the next clone has nothing of what this result is about.
     unless_missing(fs::remove_file(place.work.join(SET_UP))).map_err(fail)?;
-    let away = place.work.join(format!("tree.old-{:016x}", rand::random::<u64>()));
+    let away = place.work.join(format!("{DISCARDED}{:016x}", rand::random::<u64>()));
     unless_missing(fs::rename(place.tree(), &away)).map_err(fail)?;
     fs::create_dir(place.tree()).map_err(fail)?;
-    // These may be many files, for which nobody has to wait.
-    std::thread::spawn(move || fs::remove_dir_all(away));
+    sweep_discarded(&place.work);
     CloneMark::Untouched.write(&place.work)
+}
+
+/// Removes discarded clones, also those of a pod that ended before it had. They may be many files, for which nobody has
+/// to wait.
+pub(super) fn sweep_discarded(work: &Path) -> Option<JoinHandle<()>> {
+    let found = fs::read_dir(work).ok()?.flatten();
+    let old = found.filter(|entry| entry.file_name().to_string_lossy().starts_with(DISCARDED));
+    let old: Vec<_> = old.map(|entry| entry.path()).collect();
+    if old.is_empty() {
+        return None;
+    }
+    let remove = move || {
+        for folder in old {
+            let _ = fs::remove_dir_all(folder);
+        }
+    };
+    Some(std::thread::spawn(remove))
 }
 
 /// Sets the branch's upstream for `git` on the command line; the toolbox itself does not read it. Commands can have
@@ -120,6 +139,16 @@ pub(super) fn append_upstream(place: &GitSite) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_pod_had_no_time_to_remove_is_removed_later() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("tree.old-dead/deps")).unwrap();
+        fs::create_dir(dir.path().join("tree")).unwrap();
+        sweep_discarded(dir.path()).unwrap().join().unwrap();
+        assert!(!dir.path().join("tree.old-dead").exists() && dir.path().join("tree").exists());
+        assert!(sweep_discarded(dir.path()).is_none(), "nothing is left");
+    }
 
     #[test]
     fn a_mark_that_can_not_be_read_never_says_that_a_clone_is_untouched() {
