@@ -198,9 +198,10 @@ impl ConditionWriter {
             .await
     }
 
-    /// Reports how the set-up of a seat's clone ended. What it printed stays in the pod's log.
-    pub async fn seat_set_up(&self, repo: &Repo, pod: &str, end: SeatSetUpEnd) {
-        let namespace = repo.namespace().unwrap_or_default();
+    /// Reports how the set-up of a seat's clone ended. What it printed stays in the pod's log. The sentence names no
+    /// seat: each Thread takes one, and the same failure of the next one is no news.
+    pub async fn seat_set_up(&self, repo: &Repo, end: SeatSetUpEnd) {
+        let (namespace, name) = (repo.namespace().unwrap_or_default(), repo.name_any());
         let (reason, message) = match end {
             SeatSetUpEnd::Done => {
                 ("SetUpDone", "seats are set up before a Thread takes them".to_owned())
@@ -208,8 +209,11 @@ impl ConditionWriter {
             SeatSetUpEnd::Failed => (
                 "SetUpFailed",
                 format!(
-                    "seat `{pod}` could not be set up: see `kubectl -n {namespace} logs {pod} -c agent`; it waits \
-                     with its clone, and the Thread that takes it tries again and tells people"
+                    "the clone of a seat could not be set up: see `kubectl -n {namespace} logs -c agent --tail=-1 \
+                     -l {}={name},{}`; seats wait with their clones, and the Thread that takes one tries again and \
+                     tells people",
+                    names::LABEL_REPO,
+                    names::LABEL_SEAT
                 ),
             ),
         };

@@ -36,7 +36,7 @@ pub(super) async fn read_seat(
     if let Some(end) = query.set_up.filter(|_| gate.identity.claims_seat(&headers))
         && let Ok(seat) = Box::pin(gate.identity.seat(&headers)).await
     {
-        services.conditions.seat_set_up(&seat.repo, &seat.pod, end).await;
+        services.conditions.seat_set_up(&seat.repo, end).await;
     }
     let wait = Duration::from_secs(query.wait.min(LONGEST));
     Ok(Json(gate.identity.seat_answer(&headers, wait).await?))
