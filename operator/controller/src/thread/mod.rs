@@ -139,9 +139,7 @@ async fn apply_plan(
         match apply.create(claim, &owner).await? {
             MadeObject::New(claim) => {
                 context.volumes.assume(&claim);
-                if volume::awaited_source(&claim).is_some() {
-                    context.metrics.volume_cloned(&repo);
-                }
+                context.metrics.volume_made(&repo, volume::awaited_source(&claim).is_some());
                 let note = format!("volume claim `{}` made", claim.name_any());
                 told.push((None, EventNotice::normal("VolumeCreated", note)));
             }
@@ -258,7 +256,13 @@ async fn remove_children(
     }
     if plan.delete_volume {
         for volume in context.volumes.of(&key) {
-            if codebutler_runtime::apply::owned_by(&*volume, &thread.uid().unwrap_or_default()) {
+            if !codebutler_runtime::apply::owned_by(&*volume, &thread.uid().unwrap_or_default()) {
+                continue;
+            }
+            if plan.clone_failed.is_some() {
+                // The clone may just have been made: that one stays.
+                context.apply.delete_unchanged::<PersistentVolumeClaim>(&volume).await?;
+            } else {
                 context.apply.delete::<PersistentVolumeClaim>(&volume).await?;
             }
         }
