@@ -237,7 +237,8 @@ async fn play_file(
     let stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&format!("export KUBECONFIG={}", stack.cluster.kubeconfig().display()));
-    say(&format!("repository: {}\n", stack.remote.url()));
+    let at_work = stack.metrics.pages.map(|address| format!("at work: http://{address}/\n"));
+    say(&format!("repository: {}\n{}", stack.remote.url(), at_work.unwrap_or_default()));
 
     let played = tokio::select! {
         played = play_on(&stack, &scenario, &mut say) => Some(played),

@@ -1,7 +1,7 @@
 //! The demo's chat page, used as its people use it; and what happens when the demo is ended and
 //! started again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -60,10 +60,7 @@ impl Chat {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut said = String::new();
         while !said.lines().any(|line| line.starts_with("Ctrl-C")) {
-            let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
-            let line = line.unwrap_or_else(|_| panic!("no more than: {said}")).unwrap();
-            said.push_str(&line.unwrap_or_else(|| panic!("ended after: {said}")));
-            said.push('\n');
+            read_line(&mut lines, &mut said).await;
         }
         let _ = rustls::crypto::ring::default_provider().install_default();
         let page = after(&said, "chat page:");
@@ -115,19 +112,79 @@ impl Chat {
     }
 
     /// Ctrl-C; returns the exit code and what was said after it.
-    pub(crate) async fn interrupt(mut self) -> (Option<i32>, String) {
-        let pid = nix::unistd::Pid::from_raw(self.child.id().unwrap().try_into().unwrap());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-        let mut rest = String::new();
-        let ended = tokio::time::timeout(Duration::from_mins(1), async {
-            while let Ok(Some(line)) = self.lines.next_line().await {
-                rest.push_str(&line);
-                rest.push('\n');
-            }
-            self.child.wait().await.unwrap()
-        });
-        (ended.await.expect("still running").code(), rest)
+    pub(crate) async fn interrupt(self) -> (Option<i32>, String) {
+        interrupt(self.child, self.lines).await
     }
+}
+
+/// A scenario that was played, with all that it left running.
+pub(crate) struct KeptScenario {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    said: String,
+    _permit: SemaphorePermit<'static>,
+}
+
+impl KeptScenario {
+    /// Plays a file on the embedded cluster, whatever else the tests run on: its folder is known.
+    pub(crate) async fn play(file: &str) -> Self {
+        let permit = permit().await;
+        let mut command = demo(&["--scenario", file, "--keep"]);
+        for name in ["KUBECONFIG", "KUBEBUILDER_ASSETS"] {
+            command.env_remove(name);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = String::new();
+        while !said.lines().any(|line| line.starts_with("left running")) {
+            read_line(&mut lines, &mut said).await;
+        }
+        assert!(!said.contains("\n✗ "), "{said}");
+        Self { child, lines, said, _permit: permit }
+    }
+
+    /// Address of the pages on its threads.
+    pub(crate) fn pages(&self) -> String {
+        after(&self.said, "at work:")
+    }
+
+    /// Folder of all that it has written.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let kubeconfig = PathBuf::from(after(&self.said, "KUBECONFIG="));
+        kubeconfig.ancestors().nth(3).unwrap().to_owned()
+    }
+
+    /// Ctrl-C; it has to have gone as it was expected to.
+    pub(crate) async fn end(self) {
+        let (code, rest) = interrupt(self.child, self.lines).await;
+        assert_eq!(code, Some(0), "{}{rest}", self.said);
+    }
+}
+
+/// Waits for a line, and adds it to what was said.
+async fn read_line(lines: &mut Lines<BufReader<ChildStdout>>, said: &mut String) {
+    let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+    let line = line.unwrap_or_else(|_| panic!("no more than: {said}")).unwrap();
+    said.push_str(&line.unwrap_or_else(|| panic!("ended after: {said}")));
+    said.push('\n');
+}
+
+/// Ctrl-C; returns the exit code and what was said after it.
+async fn interrupt(
+    mut child: Child,
+    mut lines: Lines<BufReader<ChildStdout>>,
+) -> (Option<i32>, String) {
+    let pid = nix::unistd::Pid::from_raw(child.id().unwrap().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let mut rest = String::new();
+    let ended = tokio::time::timeout(Duration::from_mins(1), async {
+        while let Ok(Some(line)) = lines.next_line().await {
+            rest.push_str(&line);
+            rest.push('\n');
+        }
+        child.wait().await.unwrap()
+    });
+    (ended.await.expect("still running").code(), rest)
 }
 
 fn after(said: &str, label: &str) -> String {

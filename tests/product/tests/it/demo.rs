@@ -118,8 +118,6 @@ async fn people_change_their_minds_ask_say_no_and_come_two_at_a_time() {
         "from-kubectl",
         "steering",
         "servers",
-        "images",
-        "favicon",
         "web",
         "destructive",
     ];

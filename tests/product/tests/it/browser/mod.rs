@@ -3,6 +3,7 @@
 
 mod accessible;
 mod chromium;
+mod drawing;
 mod situations;
 mod sizes;
 mod talking;
