@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Team};
+use crate::support::{Setup, Team, no_retrospective};
 
 /// Conversations, if nobody says how many, and how many of them at the same time. Most of one is waiting:
 /// many go side by side.
@@ -107,7 +107,10 @@ async fn whatever_goes_wrong_each_conversation_ends_in_a_merge_or_a_remedy() {
     let team = Setup::new(script())
         .provider(provider)
         .idle(4)
-        .repo(|repo| repo.limits.calls_per_hour = 1_000_000)
+        .repo(|repo| {
+            repo.limits.calls_per_hour = 1_000_000;
+            repo.retrospective = Some(no_retrospective());
+        })
         .start()
         .await;
     let talks = futures::stream::iter(0..count).map(|task| talk(&team, task));

@@ -6,9 +6,8 @@ mod stacked;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::thread::ThreadState;
-use codebutler_crds::{NanoUsd, Thread, names};
+use codebutler_crds::{Thread, names};
 use codebutler_testbed::github::PullState;
 use codebutler_testbed::models::{
     ModelScript, RoleScript, ScriptStep, ScriptedConversation, TextMatch,
@@ -18,7 +17,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::support::{Setup, Team, asks};
+use crate::support::{Setup, Team, asks, retrospective_at_any_cost};
 
 const PATH: &str = ".codebutler/roadmap.md";
 /// Longest time of twelve items on two processors.
@@ -80,13 +79,9 @@ fn script(items: &[&str]) -> ModelScript {
     script
 }
 
-fn looks_back() -> RetrospectiveSpec {
-    RetrospectiveSpec { min_cost: NanoUsd::ZERO, ..RetrospectiveSpec::default() }
-}
-
 fn setup(script: ModelScript, items: &[(&str, &str)]) -> Setup {
     let mut setup = Setup::new(script).file(PATH, &roadmap(items)).repo(|repo| {
-        repo.retrospective = Some(looks_back());
+        repo.retrospective = Some(retrospective_at_any_cost());
         repo.limits.concurrent_threads = 4;
     });
     setup.roles.retain(|role| role != "reviewer");

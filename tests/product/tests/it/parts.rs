@@ -10,7 +10,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Team, asks};
+use crate::support::{Setup, Team, asks, journal_of, looking_back, retrospective_at_any_cost};
 
 const WHOLE: &str = "please build all of it";
 
@@ -129,7 +129,10 @@ async fn parts_have_threads_of_their_own_and_are_merged_in_order() {
         part("two.txt", None, &[1]),
         part("three.txt", Some("web"), &[1]),
     ];
-    let team = Setup::new(script(&parts, &["one.txt", "two.txt", "three.txt"])).start().await;
+    let script = script(&parts, &["one.txt", "two.txt", "three.txt"]);
+    let setup = Setup::new(looking_back(script))
+        .repo(|repo| repo.retrospective = Some(retrospective_at_any_cost()));
+    let team = setup.start().await;
     let web = web(&team).await;
     let root = team.says("ana", None, &format!("[shop] {WHOLE}"));
     let asked = team.message(&root, "Build this in 3 parts?").await;
@@ -159,6 +162,14 @@ async fn parts_have_threads_of_their_own_and_are_merged_in_order() {
     team.message(&third, "Merged #1").await;
     let commit = web.log("main").await.unwrap().remove(0);
     assert!(commit.message.contains("Depends-On: "), "{commit:?}");
+    // Each part is looked back on in its own conversation, and its journal is in its own repository.
+    for (part, remote) in [(&first, &team.stack.remote), (&third, &web)] {
+        team.message(part, "Retrospective").await;
+        let merged = remote.git().files("main").await.unwrap();
+        assert!(merged.contains(&journal_of(part)), "{part}: {merged:?}");
+    }
+    let whole = team.messages(&root);
+    assert!(!whole.iter().any(|message| message.shown.contains("Retrospective")), "{whole:?}");
     conversation(&team, "two.txt").await;
     shows(&team, &root, "2 of 3 parts merged").await;
     let parent = team.thread(&root).await;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::thread::RoleState;
-use codebutler_crds::{AgentRoleSpec, RepoSpec, Thread};
+use codebutler_crds::{AgentRoleSpec, NanoUsd, RepoSpec, Thread};
 use codebutler_testbed::kubelet::{InjectEnv, LocalImage, ProcessKubelet};
 use codebutler_testbed::models::{ModelOptions, ModelScript, ScriptStep};
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
@@ -205,8 +206,8 @@ impl Setup {
             idle_timeout_seconds: Some(self.idle),
             debounce_seconds: 0,
             log: "info".to_owned(),
-            // Scripts merge at once; a test about looking back switches it on with `repo`.
-            looks_back: false,
+            // As in an installation: a conversation that costs less than five cents is not looked back on.
+            looks_back: true,
             edit_repo: self.edit_repo,
             edit_role: Some(shortened(self.edit_role)),
             inject_env: self.inject_env,
@@ -393,4 +394,36 @@ pub(crate) fn asks(text: &str, decision: &str) -> ScriptStep {
         "SendMessage",
         json!({"message": text, "waitForReply": true, "decision": decision}),
     )
+}
+
+/// A retrospective of each conversation, whatever it cost.
+pub(crate) fn retrospective_at_any_cost() -> RetrospectiveSpec {
+    RetrospectiveSpec { min_cost: NanoUsd::ZERO, ..RetrospectiveSpec::default() }
+}
+
+/// No retrospective: for a script that costs more than five cents and merges at once.
+pub(crate) fn no_retrospective() -> RetrospectiveSpec {
+    RetrospectiveSpec { enabled: false, ..RetrospectiveSpec::default() }
+}
+
+/// The script with a retrospective of the lead at the beginning of each conversation. The journal of the first one is
+/// the shortest.
+pub(crate) fn looking_back(mut script: ModelScript) -> ModelScript {
+    let lead = script.0.get_mut("lead").unwrap();
+    for (n, conversation) in lead.conversations.iter_mut().enumerate() {
+        let friction = json!({"what": "The file had no name", "cause": "nobody had said it",
+            "evidence": "message 1", "severity": "low"});
+        let step = json!({
+            "wentWell": [{"what": "It was built at once", "evidence": "message 3"}],
+            "frictions": vec![friction; if n == 0 { 0 } else { 3 }],
+            "learnings": [],
+        });
+        conversation.steps.insert(0, ScriptStep::tool("ProposeLearnings", step));
+    }
+    script
+}
+
+/// Path of the journal of a conversation.
+pub(crate) fn journal_of(root: &str) -> String {
+    format!(".codebutler/journals/thread-{}.md", root.replace('.', "-"))
 }

@@ -16,7 +16,7 @@ use kube::ResourceExt as _;
 
 use serde_json::json;
 
-use crate::support::{Setup, Team, asks};
+use crate::support::{Setup, Team, asks, journal_of, looking_back, retrospective_at_any_cost};
 
 const BRANCHES: &str = "codebutler-train/";
 
@@ -201,12 +201,19 @@ async fn all_that_are_ready_are_merged_and_a_bad_one_is_left_out_with_its_branch
 async fn without_workflows_what_a_thread_has_tested_itself_counts() {
     let files = ["one.txt", "two.txt"];
     let test = || Some("true".to_owned());
-    let team = Setup::new(script(&files)).repo(move |repo| repo.worktree.test = test()).start();
-    let team = team.await;
+    // Each is looked back on before anybody is asked to merge it: its journal needs no new test.
+    let setup = Setup::new(looking_back(script(&files))).repo(move |repo| {
+        repo.worktree.test = test();
+        repo.retrospective = Some(retrospective_at_any_cost());
+    });
+    let team = setup.start().await;
     let roots = ready(&team, &files).await;
+    for root in roots.values() {
+        team.message(root, "Retrospective").await;
+    }
     let root = team.says("ben", None, "merge all that are ready");
     let asked = team.message(&root, "Merge these 2 pull requests").await;
-    assert!(asked.shown.contains("tested in its thread"), "{}", asked.shown);
+    assert_eq!(asked.shown.matches("tested in its thread").count(), 2, "{}", asked.shown);
     click(&team, &asked, "train:start");
     let end = shows(&team, &root, "Done: 1 left out").await;
     assert!(end.shown.contains("Merge train: 1 of 2 merged"), "{}", end.shown);
@@ -214,6 +221,9 @@ async fn without_workflows_what_a_thread_has_tested_itself_counts() {
     let told = team.message(&roots["two.txt"], "was left out of the merge train").await;
     assert!(told.shown.contains("without what `main` has by now"), "{}", told.shown);
     assert_eq!(team.stack.remote.log("main").await.unwrap().len(), 2);
+    let merged = team.stack.remote.git().files("main").await.unwrap();
+    let has = |file: &str| merged.contains(&journal_of(&roots[file]));
+    assert!(has("one.txt") && !has("two.txt"), "{merged:?}");
     team.stop().await;
 }
 

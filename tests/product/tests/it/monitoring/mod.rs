@@ -16,7 +16,7 @@ use kube::Api;
 use prometheus::{Prometheus, promtool};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Setup, Team, asks, needs_process_kubelet};
+use crate::support::{PATIENCE, Setup, Team, asks, needs_process_kubelet, no_retrospective};
 
 fn chart(path: &str) -> PathBuf {
     Path::new(codebutler_testbed::FOLDER).join("../charts/codebutler").join(path)
@@ -109,6 +109,7 @@ async fn every_panel_and_rule_has_data_from_a_thread_that_was_merged() {
     let setup = Setup::new(script())
         .repo(move |repo| {
             repo.limits.budget.per_day = Some("20".parse().unwrap());
+            repo.retrospective = Some(no_retrospective());
             repo.mcp_servers.push(server.clone());
             repo.warm = serde_json::from_value(json!({"seats": 1})).unwrap();
         })
