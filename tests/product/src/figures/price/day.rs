@@ -22,6 +22,8 @@ const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 /// The most that a day may cost beside one without a first look, and the same of all that changes no code.
 const DAY: f64 = 0.45;
 const TALK: f64 = 0.1;
+/// The most that the first answered question may cost, in USD.
+const FIRST_LOOK: f64 = 0.02;
 /// Conversations of a kind; the first one pays for what the later ones share.
 const TIMES: usize = long_or_short(3, 2);
 /// Models of the roles as they were shipped at commit 6af8e570, beside which a day is measured.
@@ -71,27 +73,40 @@ const FEATURE: RequestKind = RequestKind {
     thanks: false,
 };
 
+/// Bills of the conversations of a kind.
+struct KindBills {
+    /// Bill of the first one, which finds nothing in a cache.
+    first: NanoUsd,
+    /// Mean bill of the later ones.
+    later: NanoUsd,
+}
+
 /// The names of the figures are those of the promises.
 pub(super) async fn measure_day() -> anyhow::Result<Vec<MeasuredFigure>> {
     let (mut now, mut before) = ((0.0, 0.0), (0.0, 0.0));
+    let mut first_look = None;
     for kind in KINDS.iter().chain([&FEATURE]) {
         for (looks_first, sums) in [(true, &mut now), (false, &mut before)] {
             let run = Box::pin(run_kind(kind, looks_first));
-            let cost = run.await.with_context(|| format!("{}, {looks_first}", kind.name))?;
+            let bills = run.await.with_context(|| format!("{}, {looks_first}", kind.name))?;
+            // The first conversation of all is a question, as a newcomer's is.
+            first_look.get_or_insert(bills.first);
             #[allow(clippy::cast_precision_loss)] // tens
-            let cost = cost.as_f64() * kind.count as f64;
+            let cost = bills.later.as_f64() * kind.count as f64;
             sums.0 += cost;
             sums.1 += if kind.changes { 0.0 } else { cost };
         }
     }
+    let first_look = first_look.context("a first conversation")?.as_f64();
     Ok(vec![
+        MeasuredFigure::at_most("price.first_look", first_look, "USD", FIRST_LOOK),
         MeasuredFigure::ratio("price.day", now.0, before.0, DAY),
         MeasuredFigure::ratio("price.day_talk", now.1, before.1, TALK),
     ])
 }
 
-/// The mean bill of the later conversations of a kind.
-async fn run_kind(kind: &RequestKind, looks_first: bool) -> anyhow::Result<NanoUsd> {
+/// Plays the conversations of a kind.
+async fn run_kind(kind: &RequestKind, looks_first: bool) -> anyhow::Result<KindBills> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(&files)?;
@@ -232,7 +247,7 @@ async fn hold_conversations(
     stack: &RunningStack,
     kind: &RequestKind,
     looks_first: bool,
-) -> anyhow::Result<NanoUsd> {
+) -> anyhow::Result<KindBills> {
     let user = stack.users.get("ana").context("ana")?;
     let mut bills = Vec::new();
     for thread in 1..=TIMES {
@@ -255,8 +270,9 @@ async fn hold_conversations(
         bills.push(served[before..].iter().map(|call| call.cost).sum::<NanoUsd>());
     }
     let later = bills.split_off(1);
+    let first = bills.pop().context("a first conversation")?;
     let all: NanoUsd = later.iter().copied().sum();
-    Ok(NanoUsd(all.0 / later.len() as u64))
+    Ok(KindBills { first, later: NanoUsd(all.0 / later.len() as u64) })
 }
 
 async fn until_said(stack: &RunningStack, root: &str, words: &str) -> anyhow::Result<()> {
