@@ -23,7 +23,7 @@ pub enum PromptExperiment {
 /// How what is said of limits before they come near begins: in the facts of a run, and at its half.
 const LIMITS: [&str; 2] = ["- This run ends after ", "[CodeButler] Half of your run is used: "];
 
-/// How the rules about voices begin, and what stands after them.
+/// First words of the rules about voices, and of the rule that follows them.
 const VOICES: [&str; 2] =
     ["- A line that begins with `[CodeButler]`", "- A person's word in the thread"];
 /// The rule about voices in the arm that has it as it was.

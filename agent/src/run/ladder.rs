@@ -20,8 +20,8 @@ const FAILING: u32 = 3;
 const SENT_BACK: u32 = 2;
 
 impl Agent {
-    /// Switches to the stronger model for the rest of the run once something speaks against the one that works. People
-    /// are told before it is recorded: repeated after a crash, the same key posts nothing again.
+    /// Switches to the stronger model for the rest of the run once something speaks against the one that works. The
+    /// message is posted before the switch is recorded: repeated after a crash, the same key posts nothing again.
     pub(super) async fn escalate(&mut self) -> Result<(), RunError> {
         let state = self.transcript.state();
         let Some(run) = state.run().filter(|run| run.model.is_none()) else { return Ok(()) };
@@ -48,7 +48,7 @@ impl Agent {
         }
         let own = &self.session.role;
         let makes = self.session.roles.iter().any(|card| card.implements && card.role == *own);
-        // Tests fail for whoever reproduces a bug, too. A model that a person has chosen stays.
+        // A role that reproduces a bug sees tests fail, too. The model that a person has chosen stays.
         if !makes || !self.session.steps_up || self.transcript.state().model().is_some() {
             return None;
         }

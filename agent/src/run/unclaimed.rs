@@ -255,7 +255,7 @@ impl Drop for CloneTask {
 struct SeatSetUps {
     /// The one that is wanted, by the gateway's last answer.
     wanted: parking_lot::Mutex<Option<SeatSetUp>>,
-    /// The end of the last one, until the gateway was told.
+    /// The end of the last one, until the gateway has acknowledged it.
     ended: parking_lot::Mutex<Option<SeatSetUpEnd>>,
     /// Signal that one has ended.
     news: Notify,
@@ -267,7 +267,7 @@ impl SeatSetUps {
         self.news.notify_one();
     }
 
-    /// Notes that the gateway was told this.
+    /// Drops an end that the gateway has acknowledged.
     fn told(&self, end: Option<SeatSetUpEnd>) {
         let mut ended = self.ended.lock();
         if *ended == end {

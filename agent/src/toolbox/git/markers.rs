@@ -16,8 +16,8 @@ pub(super) fn find_marker(path: &Path) -> Option<usize> {
     marked_line(&meta.and_then(|_| std::fs::read(path).ok())?)
 }
 
-/// Nothing of a merge is committed that holds both sides still, whoever staged it: a marker that neither side
-/// has in that file.
+/// Refuses to commit a file of a merge that still holds both sides, staged or not: it has a marker that neither
+/// side has in that file.
 ///
 /// # Errors
 /// `Refused`, with the file and the line.

@@ -302,7 +302,7 @@ fn keep_elsewhere(
     repo: &Repository,
     tip: Oid,
 ) -> Result<Option<String>, ToolError> {
-    // A clone that no thread had yet holds nobody's work.
+    // A clone that belonged to no thread yet has nobody's work in it.
     if last_seen(place, repo).is_none() {
         return Ok(None);
     }
