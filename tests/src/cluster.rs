@@ -271,16 +271,23 @@ impl TestCluster {
 
     /// Installs CodeButler's definitions and waits until they are established.
     pub async fn install_crds(&self) -> Result<()> {
+        self.install_definitions(&codebutler_crds::all_definitions()).await
+    }
+
+    /// Installs these definitions, such as an earlier build's, and waits until they are established.
+    pub async fn install_definitions(
+        &self,
+        definitions: &[CustomResourceDefinition],
+    ) -> Result<()> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client());
         let params = PatchParams::apply(MANAGER).force();
-        let definitions = codebutler_crds::all_definitions();
-        for definition in &definitions {
+        for definition in definitions {
             let name = definition.name_any();
             api.patch(&name, &params, &Patch::Apply(definition))
                 .await
                 .map_err(ClusterError::request(format!("definition {name}")))?;
         }
-        for definition in &definitions {
+        for definition in definitions {
             let name = definition.name_any();
             let established = await_condition(api.clone(), &name, conditions::is_crd_established());
             match tokio::time::timeout(READY, established).await {
@@ -295,6 +302,12 @@ impl TestCluster {
     /// Objects without a namespace go to `default`.
     pub async fn apply_yaml(&self, yaml: &str) -> Result<()> {
         self.apply_yaml_as(MANAGER, yaml).await
+    }
+
+    /// Creates every object of a multi-document YAML text. The server leaves out the fields that its definitions don't
+    /// have, where an apply is refused.
+    pub async fn create_yaml(&self, yaml: &str) -> Result<()> {
+        apply::create_yaml(&self.client, yaml).await
     }
 
     /// Applies objects as [`TestCluster::apply_yaml`] does, as another field manager, which removes no

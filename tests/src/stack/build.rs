@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
+use super::earlier::EarlierBuild;
 use super::manifests::{self, RepoTargets};
 use super::nodes::{self, OwnNodes};
 use super::outside::{self, ModelSource, OutsideWorld as Running, StackSurroundings};
@@ -74,6 +75,9 @@ pub async fn start_stack(
         TestCluster::start_with(&at, server).await
     };
     let cluster = cluster.map_err(part_error("API server"))?;
+    if let Some(earlier) = surroundings.earlier.as_ref().filter(|_| cluster.is_shared()) {
+        return Err(StackError::Part { part: "API server", source: earlier.refuse_cluster() });
+    }
     let api = outside.slack.api_url();
     let (options, product) = match options.nodes.clone() {
         Some(nodes) => {
@@ -93,7 +97,7 @@ pub async fn start_stack(
         }
     };
     for object in manifests::team_manifests(&place, &options.name, options.roles, &what, &edit) {
-        apply_object(&cluster, &object).await?;
+        put_object(&cluster, surroundings.earlier.as_ref(), &object).await?;
     }
     outside.slack.wait_connected(1, READY).await.map_err(part_error("Slack"))?;
 
@@ -135,9 +139,9 @@ async fn on_nodes(
     models: &ModelSource,
     slack_api: &str,
 ) -> Result<Product, StackError> {
-    prepare_cluster(cluster, options).await?;
+    prepare_cluster(cluster, options, None).await?;
     nodes.install(cluster, options, slack_api).await.map_err(part_error("chart"))?;
-    apply_roles(cluster, options, models).await?;
+    apply_roles(cluster, options, models, None).await?;
     let (gateway, controller, metrics) =
         nodes::deploy_product(cluster, options).await.map_err(part_error("product"))?;
     let [gateway, controller] =
@@ -155,7 +159,9 @@ async fn start_here(
 ) -> Result<(StackOptions, Product), StackError> {
     let slack_api = outside.slack.api_url();
     let dir = options.dir.clone();
-    let operator = link_program(&dir, &options.program, "codebutler-operator")?;
+    let earlier = surroundings.earlier.as_ref();
+    let program = earlier.map_or(&options.program, |earlier| &earlier.program).clone();
+    let operator = link_program(&dir, &program, "codebutler-operator")?;
     let watched = options.place.watched(cluster);
     let controllers = ControllerManager::start_in(
         cluster.client(),
@@ -165,11 +171,12 @@ async fn start_here(
     .await
     .map_err(part_error("controller manager"))?;
     let options = settle_options(options, cluster, controllers.storage_class());
-    prepare_cluster(cluster, &options).await?;
-    for yaml in manifests::system_manifests(&options.place).map_err(part_error("API server"))? {
+    prepare_cluster(cluster, &options, earlier).await?;
+    let rights = manifests::system_manifests(&options.place, earlier);
+    for yaml in rights.map_err(part_error("API server"))? {
         cluster.apply_yaml(&yaml).await.map_err(part_error("API server"))?;
     }
-    apply_roles(cluster, &options, &surroundings.models).await?;
+    apply_roles(cluster, &options, &surroundings.models, earlier).await?;
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
@@ -182,7 +189,7 @@ async fn start_here(
         controller: SocketAddr::new(ip, METRICS_PORT + 1),
     };
     let api = url::Url::parse(cluster.url()).map_err(part_error("API server"))?;
-    let agent = surroundings.agent.as_ref().unwrap_or(&options.program);
+    let agent = surroundings.agent.as_ref().unwrap_or(&program);
     let mut images = build_images(agent);
     images.extend(surroundings.images.clone());
     let kubelet = start_kubelet(cluster, &api, &options, images, gateway_address).await;
@@ -250,7 +257,7 @@ async fn watching_arguments(
                 ("slack", outside.slack.origin(), outside.slack.openid_client())
             };
             for object in manifests::sign_in(&options.place, issuer, &client) {
-                apply_object(cluster, &object).await?;
+                put_object(cluster, None, &object).await?;
             }
             Ok(vec![
                 format!("--pages-url={own}"),
@@ -348,8 +355,16 @@ fn wall_leaks(api: &url::Url, late_wall: Option<Duration>) -> Vec<NetworkLeak> {
 }
 
 /// Definitions and namespaces.
-async fn prepare_cluster(cluster: &TestCluster, options: &StackOptions) -> Result<(), StackError> {
-    cluster.install_crds().await.map_err(part_error("API server"))?;
+async fn prepare_cluster(
+    cluster: &TestCluster,
+    options: &StackOptions,
+    earlier: Option<&EarlierBuild>,
+) -> Result<(), StackError> {
+    let installed = match earlier {
+        Some(earlier) => cluster.install_definitions(&earlier.definitions).await,
+        None => cluster.install_crds().await,
+    };
+    installed.map_err(part_error("API server"))?;
     options.place.make(cluster).await.map_err(part_error("API server"))
 }
 
@@ -358,31 +373,42 @@ async fn apply_roles(
     cluster: &TestCluster,
     options: &StackOptions,
     models: &ModelSource,
+    earlier: Option<&EarlierBuild>,
 ) -> Result<(), StackError> {
     let model = |role: &AgentRole| match models {
         ModelSource::Real(provider) => provider.model.clone(),
         _ => Some(ModelServer::model(&role.spec.role)),
     };
-    for mut role in manifests::seed_roles(&options.place, model)? {
+    let roles = match earlier {
+        Some(earlier) => manifests::read_roles(&options.place, earlier.role_files(), model),
+        None => manifests::seed_roles(&options.place, model),
+    };
+    for mut role in roles? {
         let seconds = &mut role.spec.idle_timeout_seconds;
         *seconds = options.idle_timeout_seconds.unwrap_or(*seconds);
         if let Some(edit) = options.edit_role.as_deref() {
             edit(&mut role.spec);
         }
-        apply_object(cluster, &role).await?;
+        put_object(cluster, earlier, &role).await?;
     }
     Ok(())
 }
 
-async fn apply_object(
+/// Applies an object of this build's types. With an earlier build's definitions it is created: they may lack a field.
+async fn put_object(
     cluster: &TestCluster,
+    earlier: Option<&EarlierBuild>,
     object: &impl serde::Serialize,
 ) -> Result<(), StackError> {
     let mut json = serde_json::to_value(object).map_err(part_error("API server"))?;
     if let Some(map) = json.as_object_mut() {
         map.remove("status");
     }
-    cluster.apply_yaml(&json.to_string()).await.map_err(part_error("API server"))
+    let put = match earlier {
+        Some(_) => cluster.create_yaml(&json.to_string()).await,
+        None => cluster.apply_yaml(&json.to_string()).await,
+    };
+    put.map_err(part_error("API server"))
 }
 
 /// Parameters that the operator's processes are started with.

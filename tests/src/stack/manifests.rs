@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
+use super::earlier::EarlierBuild;
 use super::{RepoEdit, StackError};
 use crate::cluster::ClusterError;
 use crate::models::ModelServer;
@@ -48,12 +49,21 @@ pub struct RepoTargets {
     pub debounce: u32,
 }
 
-/// Accounts, rights and Services that are installed before the operator starts, as YAML.
+/// Accounts, rights and Services that are installed before the operator starts, as YAML: this build's, or an earlier
+/// one's own.
 ///
 /// # Errors
-/// Never: the manifests are part of this program.
-pub fn system_manifests(place: &InstallPlace) -> Result<Vec<String>, ClusterError> {
-    [CONTROLLER_YAML, GATEWAY_YAML].map(|yaml| place.adapted(yaml)).into_iter().collect()
+/// When an earlier build's are not YAML. This build's are part of this program.
+pub fn system_manifests(
+    place: &InstallPlace,
+    earlier: Option<&EarlierBuild>,
+) -> Result<Vec<String>, ClusterError> {
+    match earlier {
+        Some(earlier) => earlier.rights.iter().map(|yaml| place.adapted(yaml)).collect(),
+        None => {
+            [CONTROLLER_YAML, GATEWAY_YAML].map(|yaml| place.adapted(yaml)).into_iter().collect()
+        }
+    }
 }
 
 /// Lets the gateway read the team's Secrets.
@@ -81,7 +91,19 @@ pub fn seed_roles(
     place: &InstallPlace,
     model: impl Fn(&AgentRole) -> Option<String>,
 ) -> Result<Vec<AgentRole>, StackError> {
-    crate::seeds::role_files()
+    read_roles(place, crate::seeds::role_files(), model)
+}
+
+/// The AgentRoles of these files (name and YAML), as [`seed_roles`] changes those of the seeds.
+///
+/// # Errors
+/// When a file is not a valid AgentRole.
+pub fn read_roles<'a>(
+    place: &InstallPlace,
+    files: impl Iterator<Item = (&'a str, &'a str)>,
+    model: impl Fn(&AgentRole) -> Option<String>,
+) -> Result<Vec<AgentRole>, StackError> {
+    files
         .map(|(file, yaml)| {
             let mut role: AgentRole = serde_saphyr::from_str(yaml)
                 .map_err(|e| StackError::Seed { file: file.to_owned(), reason: e.to_string() })?;

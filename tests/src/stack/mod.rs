@@ -2,6 +2,7 @@
 //! team's Repo. The demo and the integration tests start one of these.
 
 pub mod build;
+pub mod earlier;
 pub mod kept;
 pub mod manifests;
 pub mod nodes;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use codebutler_crds::model::ModelApi;
 
+use super::earlier::EarlierBuild;
 use super::kept::KeptLife;
 use super::{StackError, StackOptions};
 use crate::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
@@ -32,6 +33,8 @@ pub struct StackSurroundings {
     pub provider: ModelOptions,
     /// Binary that pods run, where it is not the one that is every process of the product.
     pub agent: Option<PathBuf>,
+    /// An earlier build whose operator and agents run, in place of those of the options' program.
+    pub earlier: Option<EarlierBuild>,
     /// Variables of the gateway's environment that name its way out.
     pub proxies: Vec<(String, String)>,
     /// Images that the node has besides the product's own, by name.

@@ -17,6 +17,7 @@ use serde_json::json;
 use self::opencode::OpencodeFigures;
 use super::{MeasuredFigure, long_or_short, memory, product};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::stack::earlier::EarlierBuild;
 use codebutler_testbed::stack::outside::StackSurroundings;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
@@ -37,20 +38,19 @@ pub(super) async fn measure_agent() -> anyhow::Result<Vec<MeasuredFigure>> {
     steps.extend((0..TURNS).map(cat));
     steps.push(ScriptStep::say("finished"));
     let dir = tempfile::tempdir()?;
-    let own = std::env::current_exe()?;
-    let stack = coder_stack(dir.path(), own, agent.clone(), steps).await?;
+    let stack = coder_stack(dir.path(), None, agent.clone(), steps).await?;
     let figures = Box::pin(measure_conversation(&stack, opencode.as_ref())).await;
     stack.stop().await?;
     let mut figures = figures?;
-    figures.extend(Box::pin(earlier::measure_earlier(&agent)).await?);
+    figures.push(Box::pin(earlier::measure_earlier(&agent)).await?);
     figures.extend(Box::pin(crowd::measure_crowd(agent)).await?);
     Ok(figures)
 }
 
-/// A team of one coder, whose model plays this in every conversation.
+/// A team of one coder, whose model plays this in every conversation: with this build's operator, or an earlier one's.
 async fn coder_stack(
     dir: &Path,
-    program: PathBuf,
+    earlier: Option<EarlierBuild>,
     agent: PathBuf,
     steps: Vec<ScriptStep>,
 ) -> anyhow::Result<RunningStack> {
@@ -60,7 +60,7 @@ async fn coder_stack(
     let options = StackOptions {
         dir: dir.join("stack"),
         place: codebutler_testbed::place::InstallPlace::usual(),
-        program,
+        program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
         roles: vec!["coder".to_owned()],
@@ -87,7 +87,8 @@ async fn coder_stack(
         pages: PagesAccess::default(),
     };
     std::fs::create_dir_all(&options.dir)?;
-    let surroundings = StackSurroundings { agent: Some(agent), ..StackSurroundings::default() };
+    let agent = Some(agent);
+    let surroundings = StackSurroundings { agent, earlier, ..StackSurroundings::default() };
     Ok(Box::pin(RunningStack::start_in(options, surroundings)).await?)
 }
 

@@ -6,6 +6,7 @@
 
 mod admission;
 mod agent;
+mod baseline;
 mod chaos;
 mod edits;
 mod flood;

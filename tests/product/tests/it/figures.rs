@@ -1,11 +1,22 @@
-//! The figures that are quick in a short form run: a debug build plays them and compares nothing with a limit.
+//! The figures that are quick in a short form run: a debug build plays them and compares nothing with a limit. And an
+//! earlier build of the product, as two figures have it, runs on this testbed.
 
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use codebutler_testbed::models::{ModelScript, ScriptStep};
+use codebutler_testbed::stack::earlier::EarlierBuild;
 use futures::StreamExt as _;
-use serde_json::Value;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
 use tokio::process::Command;
+
+use crate::support::Setup;
 
 /// Longer is a hang: other tests take most of the machine meanwhile.
 const LIMIT: Duration = Duration::from_mins(15);
@@ -44,4 +55,40 @@ async fn measure(name: &str) -> Result<(), String> {
         return Err(format!("{name} does not measure: {out}\n{err}"));
     }
     Ok(())
+}
+
+/// The earlier build is this one again, which takes no definitions of another version. Of its own files, a definition
+/// has an annotation more, and the rights have an object more.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_build_runs_with_the_files_of_its_own_checkout() {
+    if std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+        let why = "an earlier build's definitions would replace the cluster's";
+        let _ = writeln!(std::io::stderr(), "skipped: {why}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let top = Path::new(codebutler_testbed::FOLDER).join("..").canonicalize().unwrap();
+    for folder in ["crds", "operator", "seeds"] {
+        symlink(top.join(folder), dir.path().join(folder)).unwrap();
+    }
+    let program = dir.path().join("figures");
+    symlink(env!("CARGO_BIN_EXE_demo"), &program).unwrap();
+    let mut earlier = EarlierBuild::find(&program).unwrap();
+    let repo = earlier.definitions.iter_mut().find(|one| one.spec.names.kind == "Repo").unwrap();
+    repo.metadata.annotations.get_or_insert_default().insert("of".to_owned(), "before".to_owned());
+    let metadata = json!({"name": "of-before", "namespace": "codebutler-system"});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    earlier.rights.push(object.to_string());
+    let script = ModelScript::of("pm", vec![ScriptStep::say("Found it.")]);
+    let team = Setup::new(script).earlier(earlier).start().await;
+    let root = team.says("ana", None, "where is the price?");
+    team.message(&root, "Found it.").await;
+    let (client, place) = (team.stack.cluster.client(), &team.stack.place);
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let repo = definitions.get("repos.codebutler.dev").await.unwrap();
+    let of = repo.annotations().get("of").map(String::as_str);
+    assert_eq!(of, Some("before"), "the definitions are not the earlier build's");
+    let own = Api::<ConfigMap>::namespaced(client, &place.system).get_opt("of-before").await;
+    assert!(own.unwrap().is_some(), "the rights are not the earlier build's");
+    team.stop().await;
 }

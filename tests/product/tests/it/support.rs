@@ -13,6 +13,7 @@ use codebutler_testbed::kubelet::{InjectEnv, LocalImage, ProcessKubelet};
 use codebutler_testbed::models::{ModelOptions, ModelScript, ScriptStep};
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
 use codebutler_testbed::slack::MessageView;
+use codebutler_testbed::stack::earlier::EarlierBuild;
 use codebutler_testbed::stack::nodes::{NodeArgs, OwnNodes};
 use codebutler_testbed::stack::outside::{ModelProvider, ModelSource, StackSurroundings};
 use codebutler_testbed::stack::{PagesAccess, RepoEdit, RoleEdit, RunningStack, StackOptions};
@@ -79,6 +80,8 @@ pub(crate) struct Setup {
     pub roles: Vec<String>,
     /// Images that the node has besides the product's own.
     pub images: BTreeMap<String, LocalImage>,
+    /// An earlier build that runs in place of this one.
+    pub earlier: Option<EarlierBuild>,
 }
 
 impl Setup {
@@ -98,6 +101,7 @@ impl Setup {
             pages: PagesAccess::default(),
             roles: ["pm", "coder", "reviewer", "lead"].map(str::to_owned).to_vec(),
             images: BTreeMap::new(),
+            earlier: None,
         }
     }
 
@@ -140,6 +144,12 @@ impl Setup {
     /// Adds an image to the node.
     pub(crate) fn image(mut self, name: &str, image: LocalImage) -> Self {
         self.images.insert(name.to_owned(), image);
+        self
+    }
+
+    /// Runs an earlier build of the product.
+    pub(crate) fn earlier(mut self, build: EarlierBuild) -> Self {
+        self.earlier = Some(build);
         self
     }
 
@@ -222,6 +232,7 @@ impl Setup {
             models,
             provider: self.models,
             images: self.images,
+            earlier: self.earlier,
             ..StackSurroundings::default()
         };
         let stack = match RunningStack::start_in(options, surroundings).await {

@@ -31,7 +31,7 @@ pub(super) async fn measure_crowd(
     let mut steps: Vec<ScriptStep> = (0..TURNS).map(sleep).collect();
     steps.push(ScriptStep::say("finished"));
     let dir = tempfile::tempdir()?;
-    let stack = coder_stack(dir.path(), std::env::current_exe()?, agent, steps).await?;
+    let stack = coder_stack(dir.path(), None, agent, steps).await?;
     let figures = watch_crowd(&stack).await;
     stack.stop().await?;
     figures

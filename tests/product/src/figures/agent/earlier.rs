@@ -1,16 +1,20 @@
-//! A long conversation beside an earlier build of the product, in turns, where `CODEBUTLER_BASELINE` names that
-//! build's `figures`, with its `codebutler-agent` beside it. Slack keeps its limits for both.
+//! A long conversation beside an earlier build of the product, in turns. That build's `codebutler-agent` is beside its
+//! `figures`. Slack keeps its limits for both.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use super::super::MeasuredFigure;
+use super::super::baseline::find_baseline;
 use super::{PROGRAM, coder_stack, until_some};
 use codebutler_testbed::models::ScriptStep;
 use codebutler_testbed::stack::RunningStack;
+use codebutler_testbed::stack::earlier::EarlierBuild;
+
+const NAME: &str = "agent.turn_beside_earlier";
 
 /// Turns of this build's conversation.
 const TURNS: usize = 500;
@@ -19,26 +23,26 @@ const SETTLED: (usize, usize) = (50, 100);
 /// The most that a turn may take beside the baseline's.
 const SHARE: f64 = 0.02;
 
-/// Time a turn, beside that of the baseline; nothing where none is named.
-pub(super) async fn measure_earlier(agent: &Path) -> anyhow::Result<Vec<MeasuredFigure>> {
-    let Some(baseline) = std::env::var_os("CODEBUTLER_BASELINE").map(PathBuf::from) else {
-        return Ok(Vec::new());
+/// Time a turn, beside that of the baseline; no number where none is named.
+pub(super) async fn measure_earlier(agent: &Path) -> anyhow::Result<MeasuredFigure> {
+    let Some(baseline) = find_baseline(NAME)? else {
+        return Ok(MeasuredFigure::at_most(NAME, f64::NAN, "x", SHARE));
     };
-    let other = baseline.with_file_name(PROGRAM);
+    let other = baseline.program.with_file_name(PROGRAM);
     ensure!(other.exists(), "there is no {}: build it beside the baseline", other.display());
-    let own = std::env::current_exe()?;
     let (mut now, mut before) = (0.0, 0.0);
     // Twice in turns, so that a slow machine is slow for both.
     for _ in 0..2 {
-        now += time_turns(&own, agent, (0, TURNS)).await.context("this build")?;
-        before += time_turns(&baseline, &other, SETTLED).await.context("the baseline")?;
+        now += time_turns(None, agent, (0, TURNS)).await.context("this build")?;
+        let earlier = Some(baseline.clone());
+        before += time_turns(earlier, &other, SETTLED).await.context("the baseline")?;
     }
-    Ok(vec![MeasuredFigure::ratio("agent.turn_beside_earlier", now, before, SHARE)])
+    Ok(MeasuredFigure::ratio(NAME, now, before, SHARE))
 }
 
 /// Seconds a turn between two turns of a conversation.
 async fn time_turns(
-    program: &Path,
+    earlier: Option<EarlierBuild>,
     agent: &Path,
     (from, to): (usize, usize),
 ) -> anyhow::Result<f64> {
@@ -46,7 +50,7 @@ async fn time_turns(
     let mut steps: Vec<ScriptStep> = (0..to).map(cat).collect();
     steps.push(ScriptStep::say("finished"));
     let dir = tempfile::tempdir()?;
-    let stack = coder_stack(dir.path(), program.to_owned(), agent.to_owned(), steps).await?;
+    let stack = coder_stack(dir.path(), earlier, agent.to_owned(), steps).await?;
     let timed = time_conversation(&stack, from, to).await;
     stack.stop().await?;
     timed

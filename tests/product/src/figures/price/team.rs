@@ -1,7 +1,6 @@
 //! The bill of a team's ten conversations about one repository, with marks as Anthropic has them: beside an
-//! earlier build of the product, where `CODEBUTLER_BASELINE` names its `figures`, in turns.
+//! earlier build of the product, in turns.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,11 +8,14 @@ use anyhow::{Context as _, ensure};
 use codebutler_crds::NanoUsd;
 use serde_json::json;
 
+use super::super::baseline::find_baseline;
 use super::{MeasuredFigure, PATIENCE, WINDOW};
 use codebutler_testbed::models::{ModelCard, ModelOptions, ModelScript, ScriptStep, ServedAnswer};
+use codebutler_testbed::stack::earlier::EarlierBuild;
 use codebutler_testbed::stack::outside::StackSurroundings;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
+const BILLED: &str = "price.team_billed";
 const ROLES: [&str; 4] = ["pm", "coder", "reviewer", "lead"];
 const THREADS: usize = 10;
 /// Calls of one conversation.
@@ -27,16 +29,16 @@ const FIRST: [(&str, f64); 2] = [("pm", 6_000.0), ("coder", 4_600.0)];
 
 /// The names of the figures are those of the promises.
 pub(super) async fn measure_team() -> anyhow::Result<Vec<MeasuredFigure>> {
-    let own = std::env::current_exe()?;
-    let baseline = std::env::var_os("CODEBUTLER_BASELINE").map(PathBuf::from);
+    let baseline = find_baseline(BILLED)?;
     let (mut now, mut before) = (NanoUsd::ZERO, NanoUsd::ZERO);
     let mut served = Vec::new();
     // Twice in turns, so that a slow machine is slow for both.
     for _ in 0..if baseline.is_some() { 2 } else { 1 } {
-        served = Box::pin(run_team(&own)).await.context("this build")?;
+        served = Box::pin(run_team(None)).await.context("this build")?;
         now += total_cost(&served);
-        if let Some(program) = &baseline {
-            before += total_cost(&Box::pin(run_team(program)).await.context("the baseline")?);
+        if let Some(earlier) = baseline.clone() {
+            let other = Box::pin(run_team(Some(earlier))).await.context("the baseline")?;
+            before += total_cost(&other);
         }
     }
     let mut figures =
@@ -49,10 +51,11 @@ pub(super) async fn measure_team() -> anyhow::Result<Vec<MeasuredFigure>> {
         let name = format!("price.first_{role}");
         figures.push(MeasuredFigure::at_most(&name, tokens, "tokens", most));
     }
-    if baseline.is_some() {
-        let (now, before) = (now.as_f64(), before.as_f64());
-        figures.push(MeasuredFigure::ratio("price.team_billed", now, before, SHARE));
-    }
+    figures.push(if baseline.is_some() {
+        MeasuredFigure::ratio(BILLED, now.as_f64(), before.as_f64(), SHARE)
+    } else {
+        MeasuredFigure::at_most(BILLED, f64::NAN, "x", SHARE)
+    });
     Ok(figures)
 }
 
@@ -75,7 +78,8 @@ fn shared_share(served: &[ServedAnswer]) -> f64 {
     cached as f64 / (all as f64).max(1.0)
 }
 
-async fn run_team(program: &Path) -> anyhow::Result<Vec<ServedAnswer>> {
+/// The answers of this build's conversations, or of an earlier one's.
+async fn run_team(earlier: Option<EarlierBuild>) -> anyhow::Result<Vec<ServedAnswer>> {
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(files.join("src"))?;
@@ -87,7 +91,7 @@ async fn run_team(program: &Path) -> anyhow::Result<Vec<ServedAnswer>> {
     let options = StackOptions {
         dir: dir.path().join("stack"),
         place: codebutler_testbed::place::InstallPlace::usual(),
-        program: program.to_owned(),
+        program: std::env::current_exe()?,
         name: "shop".to_owned(),
         users: vec!["ana".to_owned()],
         roles: ROLES.map(str::to_owned).to_vec(),
@@ -114,7 +118,7 @@ async fn run_team(program: &Path) -> anyhow::Result<Vec<ServedAnswer>> {
     let metered = ModelOptions { metered: true, ..ModelOptions::default() };
     let card = |role| ModelCard::new(&model_of(role)).taking(u64::from(WINDOW), 16_000);
     let provider = ROLES.into_iter().fold(metered, |provider, role| provider.offer(card(role)));
-    let surroundings = StackSurroundings { provider, ..StackSurroundings::default() };
+    let surroundings = StackSurroundings { provider, earlier, ..StackSurroundings::default() };
     let stack = Box::pin(RunningStack::start_in(options, surroundings)).await?;
     let ended = Box::pin(hold_conversations(&stack)).await;
     let served = stack.models.served();

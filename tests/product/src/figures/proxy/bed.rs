@@ -87,7 +87,7 @@ impl ProxyBed {
         cluster.install_crds().await?;
         let place = InstallPlace::usual();
         place.make(&cluster).await?;
-        for yaml in system_manifests(&place)? {
+        for yaml in system_manifests(&place, None)? {
             cluster.apply_yaml(&yaml).await?;
         }
         for object in make_objects(provider, &slack).into_iter().chain([secrets_binding(&place)]) {
