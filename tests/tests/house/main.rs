@@ -7,6 +7,7 @@
 mod events;
 mod examples;
 mod imports;
+mod measuring;
 mod pages;
 mod prose;
 mod quickstart;

@@ -58,7 +58,7 @@ async fn run_figures() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The first file holds what was measured, the second, if there is one, the last release's.
+/// The first file holds what was measured, the second, if there is one, the last release's. Fails where one is red.
 fn print_table(files: &[String]) -> ExitCode {
     let mut texts = Vec::new();
     for file in files {
@@ -71,6 +71,7 @@ fn print_table(files: &[String]) -> ExitCode {
         }
     }
     let text = |n: usize| texts.get(n).map(String::as_str).unwrap_or_default();
-    print!("{}", render_table(text(0), text(1)));
-    ExitCode::SUCCESS
+    let table = render_table(text(0), text(1));
+    print!("{}", table.text);
+    if table.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
