@@ -1,4 +1,4 @@
-//! `.ci/figures` with programs in place of what it builds and measures: what can't be measured is red.
+//! `.ci/figures` and `.ci/loop` with programs in place of what they build and measure: what can't be measured is red.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -80,4 +80,72 @@ fn a_figure_that_does_not_run_is_red_and_in_the_table() {
     let (passed, said) = checkout.run("figures", &["--record"], &[("ALL_RUN", "1")]);
     assert!(passed, "{said}");
     assert_eq!(fs::read_to_string(kept).unwrap().lines().count(), 3);
+}
+
+/// Takes its time of a clock of its own: a step takes `COST_before` or `COST_now` seconds.
+const CARGO: &str = r#"
+tree=${PWD##*/} cost=COST_${PWD##*/}
+echo "$tree $*" >>"$PLAYED/calls"
+[ "$1" = fetch ] || echo "$(($(cat "$PLAYED/clock") + ${!cost} * 1000000000))" >"$PLAYED/clock"
+case $1 in
+  test) [ "${FAILS:-}" != "$tree" ] || exit 101; echo 'test result: ok. 1 passed; 0 failed' ;;
+  demo) echo $$ >>"$PLAYED/demos"; echo 'Open the chat page and pick a suggestion.'; exec sleep 600 ;;
+esac"#;
+
+/// A repository whose first commit has one crate, and whose second one has another for Slack.
+fn lay_out_trees(checkout: &PlayedCheckout) {
+    let git = |words: &[&str]| {
+        let mut command = checkout.command(Path::new("git"));
+        command.args(["-c", "user.name=Ana", "-c", "user.email=ana@example.com"]);
+        let output = command.args(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let word = "let text = \"This thread is closed. Start a new one for anything else.\";\n";
+    git(&["init", "--quiet"]);
+    checkout.write("root/operator/Cargo.toml", "[package]\nname = \"codebutler-operator\"\n");
+    checkout.write("root/operator/src/gateway/slack/effects.rs", word);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "One crate"]);
+    git(&["tag", "one-crate"]);
+    git(&["rm", "--quiet", "-r", "operator/src"]);
+    let slack = "[package]\nname = \"codebutler-slack\"\n";
+    checkout.write("root/operator/gateway/slack/Cargo.toml", slack);
+    checkout.write("root/operator/gateway/slack/src/inbound/effects.rs", word);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "A crate for Slack"]);
+}
+
+#[test]
+fn the_loop_is_timed_beside_an_earlier_commit() {
+    let checkout = PlayedCheckout::with("loop");
+    lay_out_trees(&checkout);
+    checkout.add_program("bin/cargo", CARGO);
+    checkout.add_program("bin/date", r#"cat "$PLAYED/clock""#);
+    checkout.add_program("bin/df", r"printf 'Avail\n 100\n'");
+    checkout.write("clock", "1\n");
+    let played = checkout.dir.path().display().to_string();
+    let run = |now: &str, fails: &str| {
+        let costs = [("COST_before", "10"), ("COST_now", now), ("FAILS", fails)];
+        let env = [costs.as_slice(), &[("PLAYED", &*played)]].concat();
+        let ended = checkout.run("loop", &["one-crate", "--rounds", "1"], &env);
+        assert_eq!(fs::read_dir(checkout.at("tmp")).unwrap().count(), 0, "{}", ended.1);
+        let demos = fs::read_to_string(checkout.at("demos")).unwrap();
+        let left = demos.lines().filter(|pid| Path::new("/proc").join(pid).exists());
+        assert_eq!(left.count(), 0, "a demo was left behind");
+        ended
+    };
+    let (passed, said) = run("1", "");
+    assert!(passed && !said.contains("RED"), "{said}");
+    for row in ["cold   1.00 s        ≤ 0.6", "word   1.00 s        ≤ 0.2", "demo   1.00 s"] {
+        assert!(said.contains(&format!("loop.{row}")), "{said}");
+    }
+    let calls = fs::read_to_string(checkout.at("calls")).unwrap();
+    for (tree, package) in [("before", "codebutler-operator"), ("now", "codebutler-slack")] {
+        let call = format!("{tree} test --quiet --locked --package {package} --lib ");
+        assert_eq!(calls.matches(&call).count(), 2, "{calls}");
+    }
+    let (passed, said) = run("9", "");
+    assert!(!passed && said.contains("red: loop.cold loop.word loop.demo"), "{said}");
+    let (passed, said) = run("1", "now");
+    assert!(!passed && said.contains("the test of now fails"), "{said}");
 }
