@@ -1,4 +1,4 @@
-//! `.ci/figures` and `.ci/loop` with programs in place of what they build and measure: what can't be measured is red.
+//! `.ci/figures`, `.ci/baseline` and `.ci/loop` with programs in place of what they build and measure.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -148,4 +148,26 @@ fn the_loop_is_timed_beside_an_earlier_commit() {
     assert!(!passed && said.contains("red: loop.cold loop.word loop.demo"), "{said}");
     let (passed, said) = run("1", "now");
     assert!(!passed && said.contains("the test of now fails"), "{said}");
+}
+
+#[test]
+fn a_baseline_is_built_once_in_a_checkout_of_its_commit() {
+    let checkout = PlayedCheckout::with("baseline");
+    lay_out_trees(&checkout);
+    let build = r#"[ "$1" = build ] && echo "$PWD" >>"$PLAYED" || exit 1
+        mkdir -p target/release/deps && touch target/release/figures && chmod +x target/release/figures"#;
+    checkout.add_program("bin/cargo", build);
+    let calls = checkout.at("calls").display().to_string();
+    let env = [("PLAYED", &*calls)];
+    for _ in 0..2 {
+        let (passed, said) = checkout.run("baseline", &["one-crate"], &env);
+        assert!(passed, "{said}");
+        let figures = PathBuf::from(said.trim());
+        assert!(figures.is_file() && !figures.with_file_name("deps").exists(), "{said}");
+        let top = figures.ancestors().nth(3).unwrap();
+        assert!(top.join("operator/src/gateway/slack/effects.rs").exists(), "another commit's");
+    }
+    assert_eq!(fs::read_to_string(&calls).unwrap().lines().count(), 1);
+    let (passed, said) = checkout.run("baseline", &["no-such-commit"], &env);
+    assert!(!passed && said.contains("there is no commit no-such-commit"), "{said}");
 }
