@@ -288,7 +288,7 @@ struct CloneKeeper {
     relay: GitRelay,
     /// Timeout of a set-up.
     seconds: u32,
-    /// Fingerprint of the last set-up that the log has.
+    /// Fingerprint of the last set-up that the log has; empty where none was needed.
     known: Option<String>,
 }
 
@@ -365,7 +365,10 @@ impl CloneKeeper {
         let request = ToolboxRequest::SetUpBase { command: wanted.command, seconds: self.seconds };
         let limit = Duration::from_secs(self.seconds.into()) + SLACK;
         match timeout(limit, self.toolbox.ask(request)).await {
-            Ok(Ok(ToolboxReply::SetUp(None))) => Ok(true),
+            Ok(Ok(ToolboxReply::SetUp(None))) => {
+                self.note_unneeded();
+                Ok(true)
+            }
             Ok(Ok(ToolboxReply::SetUp(Some(done)))) => Ok(self.note_end(done)),
             Ok(Ok(other)) => {
                 tracing::warn!(?other, request = "set_up_base", "toolbox_request_failed");
@@ -376,6 +379,15 @@ impl CloneKeeper {
                 tracing::warn!(why = "it took too long", "worktree_setup_failed");
                 Ok(false)
             }
+        }
+    }
+
+    /// Nothing has to be set up. The gateway may still have the failure of another seat, with a set-up that was
+    /// taken away since.
+    fn note_unneeded(&mut self) {
+        let known = self.known.replace(String::new());
+        if known.is_none_or(|known| !known.is_empty()) {
+            self.set_ups.ends(SeatSetUpEnd::Done);
         }
     }
 

@@ -60,6 +60,22 @@ async fn a_set_up_that_fails_is_told_once_and_tried_again_by_the_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clone_that_needs_no_set_up_counts_as_one_that_succeeded() {
+    let mut world = World::new(in_order(vec![says("Here I am.")])).await;
+    let share = world.path("share");
+    std::fs::create_dir(&share).unwrap();
+    // The set-up that failed in an earlier seat was taken out of the Repo since.
+    world.gateway.lock().seat_set_up =
+        Some(SeatSetUp { command: None, requires_enforcement: false });
+    let pod = world.pod_with(None, |agent| {
+        agent.arg("--seat").arg("--share").arg(&share);
+    });
+    until("its end", || world.gateway.lock().seat_ends == [SeatSetUpEnd::Done]).await;
+    take(&world);
+    assert!(pod.ended().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_does_not_wait_for_a_set_up_that_is_under_way_and_does_its_own() {
     let mut world = World::new(in_order(vec![says("Here I am.")])).await;
     let pod = seat(&mut world, "echo once >> ran; test $(wc -l < ran) -gt 1 || sleep 1000");

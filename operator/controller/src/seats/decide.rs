@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::failures::{clone_limit, find_failure, start_limit};
-use super::making::SeatMaker;
+use super::making::{SeatMaker, works_in_worktree};
 use crate::args::ControllerArgs;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::refusals;
@@ -142,8 +142,15 @@ pub(super) fn plan_seats(view: &SeatsView) -> SeatsPlan {
     let used = known.used.as_ref().map(|used| used.0).into_iter().chain(view.activity).max();
     // Whoever asks for seats needs them first.
     plan.status.used = Some(Time(used.unwrap_or(view.now)));
+    let mut wanted = wanted_seats(view, warm);
+    if !has_set_ups(view, &wanted) {
+        // No seat is left that could say that its set-up succeeds now.
+        condition::clear_condition(&mut plan.conditions, condition::SEATS_SET_UP);
+    }
     let held = find_hold(view, warm, &mut plan);
-    let wanted = if held.is_some() { Vec::new() } else { wanted_seats(view, warm) };
+    if held.is_some() {
+        wanted.clear();
+    }
     plan.status.wanted = wanted.iter().sum();
     let verdict = fill_seats(view, &known, &wanted, &mut plan);
     tell_verdict(view, held.unwrap_or(verdict), &mut plan);
@@ -168,6 +175,13 @@ fn wanted_seats(view: &SeatsView, warm: &WarmSpec) -> Vec<u32> {
         room -= *own;
     }
     wanted
+}
+
+/// True if the spec asks for seats, and they may be set up: some role's commands run in the worktree. With no roles
+/// found yet, nobody knows.
+fn has_set_ups(view: &SeatsView, wanted: &[u32]) -> bool {
+    wanted.iter().any(|seats| *seats > 0)
+        && (view.roles.is_empty() || view.roles.iter().any(|own| works_in_worktree(own.role)))
 }
 
 /// Names in `spec.warm.roles` that none of the Repo's roles has.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use codebutler_crds::role::WorktreeAccess;
 use codebutler_crds::{AgentRole, Repo};
 use kube::ResourceExt as _;
 
@@ -10,6 +11,12 @@ use crate::gateway::GatewayAddress;
 use crate::thread::pod::{PodInput, PodOwner};
 use crate::thread::room::taken_by;
 use crate::thread::security;
+
+/// True for a role whose commands run in the worktree itself: a set-up is for those.
+pub(super) fn works_in_worktree(role: &AgentRole) -> bool {
+    role.spec.tools.offered().any(|tool| tool == "Bash")
+        && *role.spec.workspace.worktree == WorktreeAccess::ReadWrite
+}
 
 /// The parts that the seats of a role have in common.
 pub(super) struct SeatMaker<'a> {

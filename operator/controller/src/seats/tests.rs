@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use codebutler_crds::{Repo, condition, names};
+use codebutler_crds::{AgentRole, Repo, condition, names};
 use codebutler_runtime::apply::ApplyRefusal;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -23,6 +23,7 @@ mod roles;
 /// A Repo that wants seats, and what there is of them.
 struct Lot {
     repo: Repo,
+    roles: [AgentRole; 2],
     pods: Vec<Arc<Pod>>,
     waits: bool,
     refusal: Option<ApplyRefusal>,
@@ -42,6 +43,7 @@ impl Lot {
         let now = testing::now();
         Self {
             repo,
+            roles: ["pm", "coder"].map(testing::role),
             pods: vec![],
             waits: false,
             refusal: None,
@@ -59,9 +61,8 @@ impl Lot {
             address: "10.96.0.7:8443".parse().unwrap(),
             target_port: IntOrString::Int(8443),
         };
-        let (roles, args) = (["pm", "coder"].map(testing::role), testing::args());
-        let key = ObjectKey::of(&self.repo);
-        let roles = roles.each_ref().map(|role| {
+        let (key, args) = (ObjectKey::of(&self.repo), testing::args());
+        let roles = self.roles.each_ref().map(|role| {
             let (own, name) = (own_pods(&self.repo, &role.spec.role, &self.pods), &role.spec.role);
             let maker = SeatMaker { repo: &self.repo, role, gateway: &gateway, args: &args };
             let failed = self.memory.count_failures(
@@ -178,6 +179,27 @@ fn with_nothing_in_the_spec_there_is_nothing_to_do() {
     let plan = lot.plan();
     assert_eq!((plan.delete.len(), plan.create.len()), (2, 0));
     assert!(!plan.conditions.iter().any(|c| c.type_ == condition::SEATS_READY));
+}
+
+#[test]
+fn a_set_up_that_failed_is_said_no_longer_than_there_are_seats_that_are_set_up() {
+    let failed = json!([{
+        "type": condition::SEATS_SET_UP, "status": "False", "reason": "SetUpFailed", "message": "it failed",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    let mut lot = Lot::new(json!({"seats": 1}));
+    let says = |lot: &Lot| lot.plan().conditions.iter().any(|c| c.type_ == condition::SEATS_SET_UP);
+    lot.repo.status.get_or_insert_default().conditions = serde_json::from_value(failed).unwrap();
+    assert!(says(&lot));
+    lot.repo.spec.suspend = true;
+    assert!(says(&lot), "the seats come back, and it fails again");
+    lot.repo.spec.warm = serde_json::from_value(json!({"seats": 0})).unwrap();
+    assert!(!says(&lot), "seats are turned off");
+    lot.repo.spec.warm = serde_json::from_value(json!({"seats": 1})).unwrap();
+    for role in &mut lot.roles {
+        role.spec.tools.deny.push("Bash".to_owned());
+    }
+    assert!(!says(&lot), "nothing is set up where no command runs");
 }
 
 #[test]

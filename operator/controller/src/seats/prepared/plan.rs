@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::prepared::{PreparedStatus, PreparingPod};
-use codebutler_crds::role::WorktreeAccess;
 use codebutler_crds::{AgentRole, Repo, condition, names};
 use codebutler_runtime::apply::ApplyRefusal;
 use codebutler_runtime::notice::EventNotice;
@@ -19,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
 use crate::seats::failures::start_limit;
-use crate::seats::making::SeatMaker;
+use crate::seats::making::{SeatMaker, works_in_worktree};
 use crate::thread::life::{FailureCause, PodLife};
 use crate::thread::volume::{self, VolumeState};
 
@@ -92,11 +91,7 @@ impl PreparedVerdict {
 
 /// The first role whose commands run in the worktree itself: the set-up is for those, in its image.
 pub(super) fn find_role(roles: &[Arc<AgentRole>]) -> Option<&AgentRole> {
-    let works = |role: &&Arc<AgentRole>| {
-        role.spec.tools.offered().any(|tool| tool == "Bash")
-            && *role.spec.workspace.worktree == WorktreeAccess::ReadWrite
-    };
-    roles.iter().find(works).map(|role| &**role)
+    roles.iter().map(|role| &**role).find(|role| works_in_worktree(role))
 }
 
 /// Name of the claim for everything that it is made from, as that is now.
