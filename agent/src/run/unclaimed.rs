@@ -55,7 +55,7 @@ pub(super) async fn await_thread(
     let toolbox = ToolboxClient::connect(&args.socket).await?;
     let set_ups = Arc::<SeatSetUps>::default();
     let mut known = Instant::now();
-    let mut told = ToldCauses::default();
+    let mut logged = LoggedCauses::default();
     let mut clone: Option<CloneTask> = None;
     let mut wait = Duration::ZERO;
     loop {
@@ -65,7 +65,7 @@ pub(super) async fn await_thread(
             Some(clone) => tokio::select! {
                 answer = gateway.seat(wait, ended) => answer,
                 error = clone.failed() => return Err(error.into()),
-                // The next question tells it.
+                // The next question reports it.
                 () = set_ups.news.notified() => continue,
             },
         };
@@ -79,9 +79,9 @@ pub(super) async fn await_thread(
             }
             Ok(SeatAnswer { thread: None, base_branch, set_up }) => {
                 (wait, known) = (LONG_POLL, Instant::now());
-                told = ToldCauses::default();
+                logged = LoggedCauses::default();
                 *set_ups.wanted.lock() = set_up;
-                set_ups.told(ended);
+                set_ups.acknowledge(ended);
                 if clone.is_none() {
                     clone = Some(CloneTask::start(CloneKeeper {
                         toolbox: toolbox.clone(),
@@ -97,7 +97,7 @@ pub(super) async fn await_thread(
                 }
             }
             Err(error) if outlasts(&error, known) => {
-                if told.is_new(&error) {
+                if logged.is_new(&error) {
                     tracing::warn!(%error, "pod_claim_unknown");
                 }
                 sleep(PAUSE).await;
@@ -169,9 +169,9 @@ async fn prepare_once(
 
 /// Causes that the log has of questions without an answer, since the last answer: the pod may wait for hours.
 #[derive(Debug, Default)]
-struct ToldCauses(Vec<(Discriminant<GatewayError>, Option<ErrorCode>)>);
+struct LoggedCauses(Vec<(Discriminant<GatewayError>, Option<ErrorCode>)>);
 
-impl ToldCauses {
+impl LoggedCauses {
     fn is_new(&mut self, error: &GatewayError) -> bool {
         let cause = (discriminant(error), error.code());
         let new = !self.0.contains(&cause);
@@ -268,7 +268,7 @@ impl SeatSetUps {
     }
 
     /// Drops an end that the gateway has acknowledged.
-    fn told(&self, end: Option<SeatSetUpEnd>) {
+    fn acknowledge(&self, end: Option<SeatSetUpEnd>) {
         let mut ended = self.ended.lock();
         if *ended == end {
             *ended = None;
@@ -438,14 +438,14 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_does_not_answer_is_told_once_for_each_cause() {
+    fn a_gateway_that_does_not_answer_is_logged_once_for_each_cause() {
         let refused =
             |code| GatewayError::Refused { code, message: format!("{:?}", Instant::now()) };
-        let mut told = ToldCauses::default();
-        assert!(told.is_new(&GatewayError::Away("git".to_owned())));
-        assert!(!told.is_new(&GatewayError::Away("git again".to_owned())));
-        assert!(told.is_new(&refused(ErrorCode::Unavailable)));
-        assert!(told.is_new(&refused(ErrorCode::NotRegistered)));
-        assert!(!told.is_new(&refused(ErrorCode::Unavailable)));
+        let mut logged = LoggedCauses::default();
+        assert!(logged.is_new(&GatewayError::Away("git".to_owned())));
+        assert!(!logged.is_new(&GatewayError::Away("git again".to_owned())));
+        assert!(logged.is_new(&refused(ErrorCode::Unavailable)));
+        assert!(logged.is_new(&refused(ErrorCode::NotRegistered)));
+        assert!(!logged.is_new(&refused(ErrorCode::Unavailable)));
     }
 }
