@@ -61,8 +61,9 @@ impl SessionPool {
         }
         let list = Arc::new(list);
         state.lists.insert(place.key.clone(), (fingerprint.clone(), Arc::clone(&list)));
+        let version = self.0.stored.next_version();
         drop(state);
-        self.store_list(&place.key, &fingerprint, &list);
+        self.store_list(&place.key, &fingerprint, (version, &list));
     }
 
     /// Reason why the pod of a server is still starting, if it is.

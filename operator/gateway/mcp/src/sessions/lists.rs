@@ -311,9 +311,10 @@ impl SessionPool {
         for key in [open.key.clone(), all] {
             state.lists.insert(key, (fingerprint.clone(), Arc::clone(&list)));
         }
+        let version = self.0.stored.next_version();
         drop(state);
         if shared.is_none() {
-            self.store_list(&open.key, fingerprint, &list);
+            self.store_list(&open.key, fingerprint, (version, &list));
         }
         list
     }

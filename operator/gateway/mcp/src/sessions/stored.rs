@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 
 use super::lists::OLD;
 use super::{ServerList, SessionPool};
+use crate::list_store::ListVersion;
 use crate::place::{ServerPlace, SessionKey};
 use crate::words::WordGuard;
 
@@ -40,8 +41,14 @@ struct StoredList {
 }
 
 impl SessionPool {
-    /// Writes the list of any of a server's sessions for the next process.
-    pub(super) fn store_list(&self, key: &SessionKey, fingerprint: &str, list: &Arc<ServerList>) {
+    /// Writes the list of any of a server's sessions for the next process. `version` is from when it became the known
+    /// one: tasks that write may overtake each other.
+    pub(super) fn store_list(
+        &self,
+        key: &SessionKey,
+        fingerprint: &str,
+        (version, list): (ListVersion, &Arc<ServerList>),
+    ) {
         let parts = &self.0;
         if !parts.stored.is_kept() {
             return;
@@ -52,7 +59,7 @@ impl SessionPool {
         let (spec, list) = (fingerprint.to_owned(), Arc::clone(list));
         drop(spawn_blocking(move || {
             if let Some(written) = write_form(&list, spec, &guard) {
-                store.write(&name, &written);
+                store.write(&name, version, &written);
             }
         }));
     }
