@@ -50,6 +50,8 @@ pub mod secrets;
 pub mod serve;
 pub mod sound;
 pub mod speech;
+#[cfg(test)]
+mod testing;
 pub mod thread_key;
 pub mod thread_queue;
 pub mod threads;

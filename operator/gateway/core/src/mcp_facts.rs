@@ -198,18 +198,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing;
 
     #[test]
     fn an_outcome_counts_for_the_entry_that_it_had_alone() {
-        let repo = json!({
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
-            },
-        });
-        let repo: Repo = serde_json::from_value(repo).unwrap();
+        let repo = testing::repo();
         let key = RepoKey::from(&repo);
         let entry = |image: &str| -> McpServerSpec {
             serde_json::from_value(json!({"name": "db", "image": image})).unwrap()

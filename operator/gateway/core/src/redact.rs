@@ -154,23 +154,11 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn repo() -> Repo {
-        serde_json::from_value(serde_json::json!({
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}},
-                "roles": ["pm"],
-            },
-        }))
-        .unwrap()
-    }
+    use crate::testing;
 
     #[test]
     fn a_slip_in_the_repositorys_list_lets_nothing_through() {
-        let repo = repo();
+        let repo = testing::repo();
         let rule = |name: &str, pattern: &str| RedactionRule {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
@@ -189,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_slip_in_what_people_are_asked_about_asks_them_about_more() {
-        let (repo, redactors) = (repo(), RepoRedactors::default());
+        let (repo, redactors) = (testing::repo(), RepoRedactors::default());
         let asked = |branch: &str| redactors.approvals(&repo).guards_push(branch);
         let pushes = |branch: &str| RequiredApprovals {
             git_push_to: vec![branch.to_owned()],

@@ -278,6 +278,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing;
 
     fn key(mail: &str) -> AskKey {
         AskKey {
@@ -311,18 +312,8 @@ mod tests {
 
     #[test]
     fn a_sign_in_ends_the_question_in_all_threads_of_the_repo() {
-        let repo: codebutler_crds::Repo = serde_json::from_value(json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"name": "shop", "namespace": "team"},
-            "spec": {
-                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm", "coder"],
-                "mcpServers": [{"name": "docs", "url": "https://docs.example/mcp"}],
-            },
-        }))
-        .unwrap();
-        let repo = Arc::new(repo);
+        let servers = json!([{"name": "docs", "url": "https://docs.example/mcp"}]);
+        let repo = Arc::new(testing::repo(&json!({"mcpServers": servers})));
         let place = ServerPlace::new(&repo, &repo.spec.mcp_servers[0], None);
         let thread = |repo: &str, server: &str| -> Thread {
             serde_json::from_value(json!({

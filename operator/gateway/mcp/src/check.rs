@@ -118,18 +118,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::testing;
 
     fn check(servers: &Value) -> Result<(), String> {
-        let repo: Repo = serde_json::from_value(json!({
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}},
-                "roles": ["pm"], "mcpServers": servers,
-            },
-        }))
-        .unwrap();
+        let repo = testing::repo(&json!({"mcpServers": servers}));
         check_fields(&repo, &repo.spec.mcp_servers[0]).map_err(|error| error.to_string())
     }
 

@@ -29,6 +29,8 @@ mod result;
 pub mod sessions;
 pub mod sign_in;
 mod status;
+#[cfg(test)]
+mod testing;
 mod trouble;
 mod turned_away;
 mod words;

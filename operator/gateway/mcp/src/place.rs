@@ -68,21 +68,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing;
 
     #[test]
     fn a_thread_shares_remote_servers_and_those_of_the_repo_alone() {
-        let repo: Repo = serde_json::from_value(json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}},
-                "roles": ["pm"],
-            },
-        }))
-        .unwrap();
-        let repo = Arc::new(repo);
+        let repo = Arc::new(testing::repo(&json!({})));
         let place = |spec: serde_json::Value| {
             let spec: McpServerSpec = serde_json::from_value(spec).unwrap();
             let thread = ThreadKey { namespace: "team".into(), name: "shop-1".into() };

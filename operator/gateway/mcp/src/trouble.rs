@@ -70,6 +70,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing;
     use codebutler_gateway_core::api_error::ApiError;
     use codebutler_gateway_core::redact::SecretRedactor;
 
@@ -105,15 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_reads_each_reason_once() {
-        let repo = json!({
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
-            },
-        });
-        let repo = Arc::new(serde_json::from_value(repo).unwrap());
+        let repo = Arc::new(testing::repo(&json!({})));
         let spec = json!({"name": "db", "image": "acme/db", "command": ["db"]});
         let spec: McpServerSpec = serde_json::from_value(spec).unwrap();
         let of = |thread: &str| {

@@ -218,6 +218,7 @@ impl Maps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use codebutler_crds::thread::{RoleStatus, SlackThread, ThreadSpec, ThreadStatus};
 
     fn thread(name: &str, pods: &[(&str, &str)]) -> Thread {
@@ -254,17 +255,7 @@ mod tests {
         index.observe(&Event::Apply(thread));
         assert_eq!(role(&index, "7"), None);
 
-        let mut repo = serde_json::from_value::<Repo>(serde_json::json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"name": "shop", "namespace": "team"},
-            "spec": {
-                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}},
-                "roles": ["pm"],
-            },
-        }))
-        .unwrap();
+        let mut repo = testing::repo();
         repo.status =
             serde_json::from_value(serde_json::json!({"mcpPods": {"web": {"podUID": "8"}}})).ok();
         index.observe_repo(&Event::Apply(repo));

@@ -141,18 +141,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing;
 
     #[test]
     fn a_server_hears_of_the_worktree_where_it_has_one() {
-        let repo = json!({
-            "metadata": {"namespace": "team", "name": "shop"},
-            "spec": {
-                "git": {"url": "https://example.com/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
-            },
-        });
-        let repo = Arc::new(serde_json::from_value(repo).unwrap());
+        let repo = Arc::new(testing::repo(&json!({})));
         let roots = |fields: serde_json::Value| {
             let mut spec = json!({"name": "files", "image": "acme/files", "command": ["files"]});
             spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
