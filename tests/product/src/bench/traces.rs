@@ -19,7 +19,7 @@ pub(super) struct RoleTraces {
     pub errors: u64,
     /// Counts of mistakes on the way and of messages.
     pub habits: TeamHabits,
-    /// Texts for people and other roles, in the order of each role.
+    /// Texts that people and other roles were shown, in the order of each role.
     pub spoken: Vec<SpokenText>,
 }
 
@@ -64,9 +64,12 @@ fn sent_text(call: &Value) -> Option<SpokenText> {
 }
 
 impl RoleTraces {
-    fn take_result(&mut self, tool: &str, record: &Value) {
+    /// `sent`: the text of a call that speaks.
+    fn take_result(&mut self, tool: &str, record: &Value, sent: Option<SpokenText>) {
         let is_fault = record["kind"] == "fault";
         let failed = record["text"].as_str().is_some_and(|text| text.starts_with("Error: "));
+        // What was refused nobody has read.
+        self.spoken.extend(sent.filter(|_| !failed && !is_fault));
         self.errors += u64::from(is_fault);
         match tool {
             "Edit" => {
@@ -88,7 +91,7 @@ pub(super) fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
     for path in trace_files(dir)? {
         let role = role_name(&path);
         let text = fs::read_to_string(&path)?;
-        let mut open: Vec<String> = Vec::new();
+        let (mut open, mut sent): (Vec<String>, Vec<Option<SpokenText>>) = (vec![], vec![]);
         for record in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             match record["record"].as_str() {
                 Some("answer") => {
@@ -99,7 +102,7 @@ pub(super) fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
                         traces.habits.said += 1;
                         traces.spoken.push(SpokenText { text: words.to_owned(), plan: false });
                     }
-                    traces.spoken.extend(calls.into_iter().flatten().filter_map(sent_text));
+                    sent = calls.into_iter().flatten().map(sent_text).collect();
                     traces.calls.extend(calls.into_iter().flatten().map(|call| ScannedCall {
                         role: role.clone(),
                         tool: call["name"].as_str().unwrap_or_default().to_owned(),
@@ -110,7 +113,8 @@ pub(super) fn read_traces(dir: &Path) -> io::Result<RoleTraces> {
                     let place =
                         record["call"].as_u64().and_then(|place| usize::try_from(place).ok());
                     let tool = place.and_then(|place| open.get(place)).map_or("", String::as_str);
-                    traces.take_result(tool, &record);
+                    let sent = place.and_then(|place| sent.get_mut(place)?.take());
+                    traces.take_result(tool, &record, sent);
                 }
                 Some("compacted") => traces.habits.compactions += 1,
                 Some(kind) if CORRECTIONS.contains(&kind) => traces.habits.corrections += 1,
@@ -164,6 +168,8 @@ fn trace_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -171,8 +177,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("stack/volumes/pv/agent/coder");
         fs::create_dir_all(&folder).unwrap();
-        let call =
-            |name: &str| format!("{{\"id\":\"1\",\"name\":\"{name}\",\"arguments\":\"{{}}\"}}");
+        let call = |name: &str| {
+            let arguments = json!({"message": "1. Fix it.", "decision": "plan"}).to_string();
+            json!({"id": "1", "name": name, "arguments": arguments}).to_string()
+        };
         let answer = |calls: &[&str]| {
             let calls: Vec<String> = calls.iter().map(|name| call(name)).collect();
             format!(
@@ -191,6 +199,10 @@ mod tests {
             result(1, "done"),
             result(2, "Error: not approved"),
             result(3, "Posted as message 1."),
+            answer(&["SendMessage", "SendMessage"]),
+            result(0, "Error: not posted, since people wrote"),
+            result(1, "Posted as message 2."),
+            answer(&["SendMessage"]),
             "{\"record\":\"held\",\"why\":\"x\"}\n".to_owned(),
             "{\"record\":\"compacted\",\"upto\":4,\"summary\":\"x\"}\n".to_owned(),
             "{\"record\":\"answer\",\"message\":{\"content\":\"Done.\"}}\n".to_owned(),
@@ -200,20 +212,21 @@ mod tests {
         let expected = TeamHabits {
             edits: 2,
             edits_failed: 1,
-            refusals: 1,
+            refusals: 2,
             corrections: 1,
-            said: 2,
+            said: 3,
             compactions: 1,
         };
         assert_eq!(traces.habits, expected);
-        assert_eq!(traces.spoken, [SpokenText { text: "Done.".into(), plan: false }]);
+        let plan = SpokenText { text: "1. Fix it.".into(), plan: true };
+        let done = SpokenText { text: "Done.".into(), plan: false };
+        assert_eq!(traces.spoken, [plan.clone(), plan, done], "refused and cut off ones aside");
     }
 
     #[test]
     fn what_is_sent_is_a_plan_or_a_message() {
-        let sent = |name: &str, arguments: &str| {
-            sent_text(&serde_json::json!({"name": name, "arguments": arguments}))
-        };
+        let sent =
+            |name: &str, arguments: &str| sent_text(&json!({"name": name, "arguments": arguments}));
         let text = |text: &str, plan| Some(SpokenText { text: text.into(), plan });
         assert_eq!(sent("SendMessage", r#"{"message":"hi"}"#), text("hi", false));
         assert_eq!(sent("SendMessage", r#"{"message":"1.","decision":"plan"}"#), text("1.", true));
