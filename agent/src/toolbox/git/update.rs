@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use git2::build::CheckoutBuilder;
-use git2::{Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature};
+use git2::{
+    Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature, Tree,
+};
 
 use super::clean::{is_clean, same_as};
 use super::hooks::{HookMoment, name_hooks};
@@ -227,14 +229,15 @@ fn begin_merge(
 fn refuse_in_the_way(repo: &Repository, merged: &Index, what: &str) -> Result<(), ToolError> {
     let own = repo.head()?.peel_to_tree()?;
     let root = repo.workdir().unwrap_or(Path::new(""));
-    let in_the_way: Vec<String> = merged
+    let mut in_the_way: Vec<String> = merged
         .iter()
         // What is settled, and what the other side has of a conflict.
         .filter(|entry| [0, STAGE].contains(&(entry.flags & STAGE)))
         .map(|entry| PathBuf::from(OsStr::from_bytes(&entry.path)))
-        .filter(|path| own.get_path(path).is_err() && root.join(path).symlink_metadata().is_ok())
+        .filter_map(|path| find_blocker(root, &own, &path))
         .map(|path| path.to_string_lossy().replace(char::is_control, "?"))
         .collect();
+    in_the_way.dedup();
     if in_the_way.is_empty() {
         return Ok(());
     }
@@ -243,6 +246,23 @@ fn refuse_in_the_way(repo: &Repository, merged: &Index, what: &str) -> Result<()
          away, then try again",
         name_files(&in_the_way)
     )))
+}
+
+/// What lies where a merge brings a file or one of its folders, and is in no commit. A link that is in one gives way to
+/// a folder, as in Git: what lies where it leads to is not looked at.
+fn find_blocker(root: &Path, own: &Tree<'_>, path: &Path) -> Option<PathBuf> {
+    if own.get_path(path).is_ok() {
+        return None;
+    }
+    let mut upward: Vec<&Path> = path.ancestors().collect();
+    upward.pop();
+    for part in upward.into_iter().rev() {
+        let found = root.join(part).symlink_metadata().ok()?;
+        if part == path || !found.is_dir() {
+            return own.get_path(part).is_err().then(|| part.to_owned());
+        }
+    }
+    None
 }
 
 /// Names the files of which only one side is there, whole: nothing in them shows that there is another.

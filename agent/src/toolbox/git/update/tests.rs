@@ -179,6 +179,37 @@ fn an_ignored_file_is_not_overwritten_by_a_merge_that_conflicts() {
 }
 
 #[test]
+fn a_link_that_is_in_a_commit_gives_way_to_a_folder_and_an_ignored_one_does_not() {
+    let f = fixture();
+    let seed = f.dir.path().join("seed");
+    // Both branches have a link to a folder.
+    f.git(&seed, &["checkout", "-q", "main"]);
+    std::fs::create_dir(seed.join("old")).unwrap();
+    std::fs::write(seed.join("old/page"), "old\n").unwrap();
+    std::os::unix::fs::symlink("old", seed.join("docs")).unwrap();
+    f.git(&seed, &["add", "."]);
+    f.git(&seed, &["commit", "-q", "-m", "Link it"]);
+    f.git(&seed, &["push", "-q", "origin", "main"]);
+    assert!(matches!(updated(&f), UpdateOutcome::Done(_)));
+    written(&f, "README", "mine\n");
+    std::fs::remove_file(seed.join("docs")).unwrap();
+    f.merge(&[("docs/page", "new\n"), ("cache/entry", "new\n"), ("README", "theirs\n")]);
+
+    let tree = f.place.tree();
+    std::fs::write(tree.join(".git/info/exclude"), "/cache\n").unwrap();
+    std::os::unix::fs::symlink("old", tree.join("cache")).unwrap();
+    let key = update_key(&f.place).unwrap();
+    let refused = update_branch(&f.place, &key, false, &[]).unwrap_err().to_string();
+    assert!(refused.contains("would be overwritten: cache."), "{refused}");
+    assert_eq!(f.file("docs/page"), "old\n");
+    std::fs::remove_file(tree.join("cache")).unwrap();
+    let UpdateOutcome::Conflict(files, _) = updated(&f) else { panic!() };
+    assert_eq!(files, ["README"]);
+    assert_eq!((f.file("docs/page"), f.file("old/page")), ("new\n".into(), "old\n".into()));
+    assert!(!tree.join("docs").is_symlink());
+}
+
+#[test]
 fn a_merge_that_was_cut_off_begins_anew() {
     let f = fixture();
     written(&f, "README", "mine\n");
