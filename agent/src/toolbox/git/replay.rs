@@ -32,7 +32,10 @@ pub(super) fn replay_commits(
             let is_there = |other: Oid| {
                 other == onto || repo.graph_descendant_of(onto, other).unwrap_or(false)
             };
-            if others.all(is_there) && is_plain_merge(repo, &commit, &options)? {
+            if others.all(is_there)
+                && (is_plain_merge(repo, &commit, &options)?
+                    || is_made_up_for(repo, &commit, (onto, &tip), &options)?)
+            {
                 continue;
             }
             return Ok(Replayed::Merge(*id));
@@ -68,6 +71,22 @@ fn is_plain_merge(
     let (own, other) = (merge.parent(0)?, merge.parent(1)?);
     let mut index = repo.merge_commits(&own, &other, Some(options))?;
     Ok(!index.has_conflicts() && index.write_tree_to(repo)? == merge.tree_id())
+}
+
+/// True if `tip`, on top of `onto`, is what the merge together with what is new in `onto` comes to. A merge that counts
+/// squashed commits as merged conflicts where it is made again, and yet loses nothing.
+fn is_made_up_for(
+    repo: &Repository,
+    merge: &Commit<'_>,
+    (onto, tip): (Oid, &Commit<'_>),
+    options: &MergeOptions,
+) -> Result<bool, git2::Error> {
+    if merge.parent_count() != 2 {
+        return Ok(false);
+    }
+    let (known, new) = (merge.parent(1)?.tree()?, repo.find_commit(onto)?.tree()?);
+    let mut index = repo.merge_trees(&known, &merge.tree()?, &new, Some(options))?;
+    Ok(!index.has_conflicts() && index.write_tree_to(repo)? == tip.tree_id())
 }
 
 fn is_empty(commit: &Commit<'_>) -> bool {
@@ -186,6 +205,37 @@ mod tests {
         let theirs = f.remote_tip();
         assert!(matches!(push_branch(&f.place).unwrap(), PushOutcome::Done(_)));
         assert_eq!((head_commit(&f.place).unwrap(), f.remote_tip()), (theirs.clone(), theirs));
+    }
+
+    #[test]
+    fn a_merge_that_counts_squashed_commits_as_merged_is_left_out_where_nothing_is_lost() {
+        for changed in [false, true] {
+            let f = GitFixture::new();
+            prepare_worktree(&f.place).unwrap();
+            f.write("README", "below\n");
+            commit_all(&f, "Below");
+            let below = [head_commit(&f.place).unwrap()];
+            f.write("README", "mine\n");
+            commit_all(&f, "Change it");
+            push_branch(&f.place).unwrap();
+            f.merge(&[("README", "below\n"), ("c", "3\n")]);
+            let key = update_key(&f.place).unwrap();
+            let updated = update_branch(&f.place, &key, false, &below).unwrap();
+            assert!(matches!(updated, UpdateOutcome::Done(_)));
+            let own = head_commit(&f.place).unwrap();
+            person_merges(&f);
+            f.commit_elsewhere(if changed { "README" } else { "d" }, "theirs\n");
+            let pushed = push_branch(&f.place);
+            if changed {
+                let refused = pushed.unwrap_err().to_string();
+                assert!(refused.contains("contain a merge"), "{refused}");
+                assert_eq!(head_commit(&f.place).unwrap(), own);
+            } else {
+                assert!(matches!(pushed.unwrap(), PushOutcome::Done(_)));
+                let tip = f.remote_tip();
+                assert_eq!((head_commit(&f.place).unwrap(), f.file("d")), (tip, "theirs\n".into()));
+            }
+        }
     }
 
     #[test]
