@@ -58,7 +58,8 @@ pub(crate) enum CallError {
         method: &'static str,
         /// Short description of the failure.
         what: String,
-        /// True if the answer is lost; false if the call was not sent, or Slack said that it failed.
+        /// True if the answer is lost, or Slack failed on the way; false if the call was not sent, or Slack did not
+        /// take it.
         lost: bool,
     },
 }
@@ -353,7 +354,7 @@ fn failed_call(method: &'static str, what: impl Into<String>) -> CallError {
     CallError::Failed { method, what: what.into(), lost: true }
 }
 
-/// A call that had no effect: it was not sent, or the answer says that it failed.
+/// A call that had no effect: it was not sent, or the answer says that it was not taken.
 fn undone_call(method: &'static str, what: impl Into<String>) -> CallError {
     CallError::Failed { method, what: what.into(), lost: false }
 }
@@ -378,10 +379,11 @@ async fn read_answer<R: DeserializeOwned>(
         return Err(WebOutcome::Later(Duration::from_secs(seconds)));
     }
     if !status.is_success() {
-        let status = status.as_u16();
-        return Err(undone(
-            unanswered_status(status).unwrap_or_else(|| format!("status {status}")),
-        ));
+        let code = status.as_u16();
+        let what = unanswered_status(code).unwrap_or_else(|| format!("status {code}"));
+        // A server or proxy that broke down while it answered may have done what it was asked for.
+        let is_refusal = !status.is_server_error() || status == StatusCode::SERVICE_UNAVAILABLE;
+        return Err(if is_refusal { undone(what) } else { failed(what) });
     }
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(|error| failed(unsent_reason(&error)))? {
@@ -403,9 +405,9 @@ fn refused_call(method: &'static str, answer: &Value) -> WebOutcome {
     let code = answer["error"].as_str().unwrap_or("unknown_error");
     match code {
         "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
-        "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-            WebOutcome::Error(undone_call(method, code))
-        }
+        // Slack's documentation says of both that a part may have succeeded before.
+        "internal_error" | "fatal_error" => WebOutcome::Error(failed_call(method, code)),
+        "service_unavailable" | "request_timeout" => WebOutcome::Error(undone_call(method, code)),
         code => {
             let needed = answer["needed"].as_str().map(|scopes| one_line(scopes, SAID));
             let (code, said) = (one_line(code, CODE), slack_words(answer));
@@ -443,4 +445,32 @@ pub(crate) fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String
 }
 async fn next_chunk(answer: &mut reqwest::Response) -> Result<Option<bytes::Bytes>, CallError> {
     answer.chunk().await.map_err(|_| failed_call(DOWNLOAD, "cut off"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_for_one_person_is_not_shown_again_where_slack_may_have_shown_it() {
+        for (code, repeats) in [
+            ("internal_error", false),
+            ("fatal_error", false),
+            ("service_unavailable", true),
+            ("request_timeout", true),
+            ("channel_not_found", false),
+        ] {
+            let answer = json!({"ok": false, "error": code});
+            let error = |method| match refused_call(method, &answer) {
+                WebOutcome::Error(error) => error,
+                WebOutcome::Later(wait) => panic!("later, after {wait:?}"),
+            };
+            assert_eq!(error(EPHEMERAL).may_repeat(), repeats, "{code}");
+            // A message can be looked for before it is posted again.
+            let is_failure = code != "channel_not_found";
+            assert_eq!(error("chat.postMessage").may_repeat(), is_failure, "{code}");
+        }
+    }
 }

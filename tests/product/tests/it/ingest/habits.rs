@@ -182,7 +182,8 @@ async fn what_slack_failed_to_show_is_shown_once_it_works_again() {
         !desk.gateway().context.repo(&desk.place.team, "shop").unwrap().spec.access.users.is_empty()
     })
     .await;
-    desk.slack.fail_next("chat.postEphemeral", 1, &CallFault::Error("internal_error".to_owned()));
+    let busy = CallFault::Error("service_unavailable".to_owned());
+    desk.slack.fail_next("chat.postEphemeral", 1, &busy);
     let other = desk.slack.post_as(&stranger, &desk.channel, None, "do this").unwrap();
     let told = || {
         let said = slack.messages(&place, Some(&other)).into_iter();
