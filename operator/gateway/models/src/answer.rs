@@ -105,7 +105,7 @@ fn join_unnamed_stream(answer: Bytes) -> Result<Bytes, ModelError> {
     }
     let mut whole = StreamedAnswer::default();
     whole.take(&answer);
-    whole.into_whole().map(Bytes::from).ok_or(ModelError::Lost)
+    stream::finish_answer(whole)
 }
 
 fn is_stream(response: &reqwest::Response) -> bool {

@@ -435,7 +435,12 @@ async fn finish_call(
             }
         }
         Err(error) => {
-            call.flag();
+            match error.bill() {
+                Some(bill) => {
+                    made.bill = Some(charge_call(gateway, caller, call, bill, &terms, made));
+                }
+                None => call.flag(),
+            }
             Err(error)
         }
     };

@@ -11,6 +11,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::billing::{self, ProviderBill};
+
 /// Longest line that is looked into: pictures come in one piece.
 const LONGEST: usize = 32 * 1024 * 1024;
 /// Texts that come in pieces.
@@ -25,6 +27,10 @@ const HEAD: [&str; 6] =
 pub struct StreamedAnswer {
     /// A line that is not complete yet.
     line: Vec<u8>,
+    /// True if the last line ended with the first half of CRLF.
+    after_return: bool,
+    /// Lines of data of an event that goes on: none of them is JSON by itself.
+    event: Vec<u8>,
     head: Map<String, Value>,
     choices: BTreeMap<u64, StreamedChoice>,
     /// Usage as it came: money never passes through a float.
@@ -67,9 +73,13 @@ impl StreamedAnswer {
     pub fn take(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             self.keep(&bytes[..end]);
-            let line = std::mem::take(&mut self.line);
-            self.read_line(&line);
+            let is_rest = self.after_return && bytes[end] == b'\n' && self.line.is_empty();
+            self.after_return = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
+            if !is_rest {
+                let line = std::mem::take(&mut self.line);
+                self.read_line(&line);
+            }
         }
         self.keep(bytes);
     }
@@ -90,10 +100,28 @@ impl StreamedAnswer {
         self.pieces
     }
 
-    /// The whole answer in OpenAI's form; nothing if the stream broke off.
-    pub fn into_whole(mut self) -> Option<Vec<u8>> {
+    /// True if a piece could not be read.
+    pub const fn has_gap(&self) -> bool {
+        self.has_gap
+    }
+
+    /// The bill that the stream has told so far, whatever became of the answer.
+    pub fn bill(&self) -> Option<ProviderBill> {
+        let usage = self.usage.as_ref()?.get();
+        let bill = billing::read_bill(format!("{{\"choices\":[],\"usage\":{usage}}}").as_bytes());
+        bill.filter(|bill| bill.reported)
+    }
+
+    /// Reads what is left at the end of the stream.
+    pub fn end(&mut self) {
         let last = std::mem::take(&mut self.line);
         self.read_line(&last);
+        self.end_event();
+    }
+
+    /// The whole answer in OpenAI's form; nothing if the stream broke off.
+    pub fn into_whole(mut self) -> Option<Vec<u8>> {
+        self.end();
         let ended = self.choices.values().any(|choice| choice.end.contains_key("finish_reason"));
         if self.error.is_none() && (self.has_gap || !self.done && !ended) {
             return None;
@@ -134,6 +162,10 @@ impl StreamedAnswer {
     }
 
     fn read_line(&mut self, line: &[u8]) {
+        if line.is_empty() {
+            self.end_event();
+            return;
+        }
         // Older servers of llama.cpp put an error in a field of its own.
         if let Some(Ok(error)) = line.strip_prefix(b"error:").map(serde_json::from_slice::<Value>) {
             self.error = Some(error);
@@ -141,17 +173,49 @@ impl StreamedAnswer {
         }
         let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii) else { return };
         if data == b"[DONE]" {
+            self.end_event();
             self.done = true;
+        } else if self.event.is_empty() {
+            if !self.take_data(data) {
+                // As in any stream of events, the next line may be the rest of it.
+                self.event.extend_from_slice(data);
+            }
+        } else if self.event.len() + data.len() < LONGEST {
+            self.event.push(b'\n');
+            self.event.extend_from_slice(data);
+        } else {
+            self.event.clear();
+            self.has_gap = true;
+        }
+    }
+
+    /// Reads an event of several lines. Only the whole is tried: each of many lines would be read again and again.
+    fn end_event(&mut self) {
+        let event = std::mem::take(&mut self.event);
+        if event.is_empty() || self.take_data(&event) {
             return;
         }
-        let mut chunk = match read_piece(data) {
-            Some(Value::Object(chunk)) => chunk,
-            None if data.starts_with(b"{") => {
-                self.has_gap = true;
-                return;
+        self.has_gap = true;
+        // Of a server that leaves out empty lines these are events of their own: one may have the bill.
+        for line in event.split(|byte| *byte == b'\n') {
+            self.take_data(line);
+        }
+    }
+
+    /// Takes the data of an event; false for an object that can't be read. What is none, such as `ping`, keeps the
+    /// connection open.
+    fn take_data(&mut self, data: &[u8]) -> bool {
+        match read_piece(data) {
+            Some(Value::Object(chunk)) => {
+                self.take_chunk(chunk, data);
+                true
             }
-            _ => return,
-        };
+            Some(_) => true,
+            None => !data.starts_with(b"{"),
+        }
+    }
+
+    fn take_chunk(&mut self, mut chunk: Map<String, Value>, data: &[u8]) {
         // vLLM's form of an error.
         if chunk.get("object").is_some_and(|object| object == "error") {
             self.error = Some(chunk.into());

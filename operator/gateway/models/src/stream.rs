@@ -155,7 +155,27 @@ pub async fn collect_stream(
             news(AnswerNews::Id(id));
         }
     }
-    answer.into_whole().map(Bytes::from).ok_or(ModelError::Lost)
+    finish_answer(answer)
+}
+
+/// The whole of an answer whose stream has ended.
+///
+/// # Errors
+/// `Lost` when it broke off, and `Incomplete` where its bill came all the same, or a part of it can't be read. Nobody
+/// can tell what is missing there: it may be a word, or the arguments of a call.
+pub fn finish_answer(mut answer: StreamedAnswer) -> Result<Bytes, ModelError> {
+    answer.end();
+    let (bill, has_gap, pieces) = (answer.bill(), answer.has_gap(), answer.pieces());
+    answer.into_whole().map(Bytes::from).ok_or_else(|| {
+        if has_gap {
+            tracing::warn!(pieces, billed = bill.is_some(), "answer_unreadable");
+        }
+        if has_gap || bill.is_some() {
+            ModelError::Incomplete(bill.map(Box::new))
+        } else {
+            ModelError::Lost
+        }
+    })
 }
 
 #[cfg(test)]
@@ -231,6 +251,26 @@ mod tests {
         let (whole, _) = read(&PIECES, SOON * 2, patience).await;
         let told = whole.unwrap_err().to_string();
         assert!(told.contains("tokens a second") && told.contains("maxTokens"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn what_an_answer_with_an_unreadable_part_costs_is_known() {
+        const GARBLED: [&str; 4] = [
+            PIECES[0],
+            "data: {\"choices\":[{\"delta\":{\"cont\n\n",
+            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\n",
+            PIECES[3],
+        ];
+        const UNBILLED: [&str; 3] = [PIECES[0], GARBLED[1], PIECES[3]];
+        let patience = AnswerPatience { begin: LATE, idle: LATE, whole: LATE };
+        let (whole, _) = read(&GARBLED, Duration::ZERO, patience).await;
+        let error = whole.unwrap_err();
+        let usage = error.bill().unwrap().usage;
+        assert_eq!((usage.prompt_tokens, usage.completion_tokens), (7, 3));
+        // The agent asks once more.
+        assert_eq!(error.code(), codebutler_crds::wire::ErrorCode::Unanswered);
+        let (whole, _) = read(&UNBILLED, Duration::ZERO, patience).await;
+        assert!(matches!(whole, Err(ModelError::Incomplete(None))), "its bill did not come");
     }
 
     #[tokio::test]

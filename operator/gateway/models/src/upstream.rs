@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+use super::billing::ProviderBill;
 use super::complaint;
 use super::dialect::{ApiDialect, is_internal_url};
 use super::refusal::{self, RefusalSubject, RefusedModel};
@@ -72,6 +73,9 @@ pub enum ModelError {
     /// The request was sent, and then nothing came, or not all of it.
     #[error("the provider's answer was lost on the way; whether it was billed is unknown")]
     Lost,
+    /// The answer came, but a part of it did not, or can't be read. Its bill, where that came.
+    #[error("a part of the provider's answer is missing or can't be read")]
+    Incomplete(Option<Box<ProviderBill>>),
     /// The answer did not come in time, and a person can do something about it.
     #[error("{0}")]
     Slow(String),
@@ -93,7 +97,9 @@ impl ModelError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Refused(refused) => refused.code(),
-            Self::Lost | Self::Garbled | Self::TooLong => ErrorCode::Unanswered,
+            Self::Lost | Self::Incomplete(_) | Self::Garbled | Self::TooLong => {
+                ErrorCode::Unanswered
+            }
             Self::Unavailable { .. } | Self::Unrecorded => ErrorCode::Unavailable,
             Self::Exceeded(_) => ErrorCode::BudgetExceeded,
             Self::BaseUrl(_)
@@ -107,9 +113,17 @@ impl ModelError {
     /// Returns true if it was sent, and nobody knows whether it was billed.
     pub fn may_be_billed(&self) -> bool {
         match self {
-            Self::Lost | Self::Slow(_) => true,
+            Self::Lost | Self::Incomplete(_) | Self::Slow(_) => true,
             Self::Refused(refused) => refused.verdict == AnswerVerdict::Unanswered,
             _ => false,
+        }
+    }
+
+    /// Returns the bill of an answer that is of no use, where it came.
+    pub fn bill(&self) -> Option<ProviderBill> {
+        match self {
+            Self::Incomplete(bill) => bill.as_deref().copied(),
+            _ => None,
         }
     }
 
@@ -153,7 +167,7 @@ impl ModelError {
             Self::Exceeded(_) => "budget_exceeded",
             Self::Lost => "lost",
             Self::Slow(_) => "slow",
-            Self::TooLong | Self::Garbled => "garbled",
+            Self::TooLong | Self::Incomplete(_) | Self::Garbled => "garbled",
         }
     }
 }

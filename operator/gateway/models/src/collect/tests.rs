@@ -216,6 +216,18 @@ fn no_piece_is_missing_in_an_answer() {
     assert_eq!(said(&format!("{cut}{end}")).unwrap(), "a \\ \u{1f600} b \u{fffd} c\n");
     assert_eq!(said(&format!("data: ping\n\n{}{end}", half("b"))).unwrap(), "a b");
     assert_eq!(said(&format!("data: {{\"choices\":[{{\n\n{}{end}", half("b"))), None);
+    // An event of several lines is one piece, whatever ends its lines.
+    let pretty = serde_json::to_string_pretty(&piece(&json!({"content": "b"}))).unwrap();
+    for line_end in ["\n", "\r\n", "\r"] {
+        let mut event = String::new();
+        event.extend(pretty.lines().map(|line| format!("data: {line}{line_end}")));
+        event.push_str(line_end);
+        assert_eq!(said(&format!("{event}{end}")).unwrap(), "a b", "{line_end:?}");
+        assert_eq!(said(&format!("{event}{}{end}", half("c"))).unwrap(), "a bc", "{line_end:?}");
+    }
+    // Without empty lines between them, pieces are what each line has.
+    let dense = half("b").replace("\n\n", "\n");
+    assert_eq!(said(&format!("{dense}{dense}{end}")).unwrap(), "a bb");
     let mut answer = StreamedAnswer::default();
     answer.take(b"data: {\"choices\":[{\"delta\":{\"content\":\"caf\xc3\"}}]}\n\ndata: [DONE]\n");
     let answer = String::from_utf8(answer.into_whole().unwrap()).unwrap();
