@@ -23,6 +23,10 @@ impl PreparedVolumes {
     }
 }
 
+pub(crate) const fn clone_seconds() -> u32 {
+    60
+}
+
 /// The state of a Repo's prepared volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -39,7 +43,7 @@ pub struct PreparedStatus {
     /// Pod that prepares one now: it may read the repository's branches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PreparingPod>,
-    /// Claim that could not be cloned: Threads do without until it is replaced.
+    /// Claim that could not be cloned: Threads do without until it is replaced, or the spec is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Claim that was replaced, as long as a volume may still be made from it.

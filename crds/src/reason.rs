@@ -78,7 +78,7 @@ reasons! {
         Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
         RoleNotFound at "Ready, Stalled, event": "`spec.roles` names an AgentRole that does not exist.", "Create it, or take it out.";
         PreparedVolumeFailed at "PreparedVolumeReady, event": "The volume of `spec.worktree.prepared` can't be prepared; Threads do their own set-up. It is tried again.", "See the log or the words that the sentence names.";
-        PreparedVolumeNotCloned at "PreparedVolumeReady, event": "A volume that is a clone of the prepared one was not made within a minute. Threads get empty volumes, and do their own set-up, until it is replaced.", "Name a StorageClass whose driver can clone volumes (`spec.worktree.storageClassName`), or set `spec.worktree.prepared: None`.";
+        PreparedVolumeNotCloned at "PreparedVolumeReady, event": "Several volumes in a row that are clones of the prepared one were not made within `spec.worktree.cloneSeconds`. Threads get empty volumes, and do their own set-up, until it is replaced or the Repo's spec is changed.", "Name a StorageClass whose driver can clone volumes (`spec.worktree.storageClassName`), give a slow one more time (`spec.worktree.cloneSeconds`), or set `spec.worktree.prepared: None`.";
         PreparedVolumeReady at "PreparedVolumeReady": "The volumes of new Threads are clones of a prepared one.", "";
         PreparedVolumeStarting at "PreparedVolumeReady": "A volume is being prepared; Threads do their own set-up meanwhile.", "";
         RoleTwice at "Ready, Stalled, event": "Two AgentRoles of `spec.roles` are the same role.", "Take one out.";

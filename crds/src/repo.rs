@@ -16,7 +16,7 @@ use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
 pub use crate::model::{ModelApi, ModelNote, ModelProvider, ModelProviderSpec, ModelSpec};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
-use crate::prepared::{PreparedStatus, PreparedVolumes};
+use crate::prepared::{PreparedStatus, PreparedVolumes, clone_seconds};
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
@@ -303,6 +303,10 @@ pub struct WorktreeSpec {
     /// Whether the volumes of new Threads begin with what a set-up of the base branch has made.
     #[serde(default, skip_serializing_if = "PreparedVolumes::is_none")]
     pub prepared: PreparedVolumes,
+    /// Seconds that the driver may take for a clone of a prepared volume, from when it is asked.
+    #[serde(default = "clone_seconds")]
+    #[schemars(range(min = 10, max = 1800))]
+    pub clone_seconds: u32,
     /// The shell command whose success proves a change, such as `cargo test`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
@@ -321,6 +325,7 @@ impl Default for WorktreeSpec {
             access_mode: AccessMode::default(),
             setup: None,
             prepared: PreparedVolumes::None,
+            clone_seconds: clone_seconds(),
             test: None,
             max_concurrent_builds: builds(),
         }

@@ -1,5 +1,5 @@
-//! In-memory state of prepared volumes: the claim of which no clone was made in time, and since when clones are made. The
-//! Repo's status has the first, too, after its next look.
+//! In-memory state of prepared volumes: the claim of which clones were not made in time, and since when clones are made.
+//! The Repo's status has the first, too, once that has happened too often.
 
 use std::collections::HashMap;
 
@@ -13,31 +13,60 @@ use crate::index::ObjectKey;
 
 /// Time for which a clone that is being made is remembered. Each is given up long before.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// Clones in a row that are too late before no more are tried: one alone can be a busy storage.
+const MOST_LATE: u32 = 3;
+
+/// Clones of one claim that were not made in time, with none in between that was.
+#[derive(Debug)]
+struct LateClones {
+    claim: String,
+    /// Generation of the Repo: with another spec it may go otherwise.
+    generation: Option<i64>,
+    count: u32,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct PreparedVolumeMemory {
-    /// Claims that can't be cloned, by their Repo.
-    failed: Mutex<HashMap<ObjectKey, String>>,
+    /// Late clones of current claims, by their Repo.
+    late: Mutex<HashMap<ObjectKey, LateClones>>,
     /// Start times of clones, by the UID of their claim.
     cloning: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl PreparedVolumeMemory {
-    /// No clone of this claim was made in time. One that was replaced meanwhile says nothing about the current one.
+    /// A clone of this claim was not made in time. One that was replaced meanwhile says nothing about the current one.
     pub(crate) fn fail(&self, repo: &Repo, claim: &str) {
         let prepared = repo.status.as_ref().and_then(|status| status.prepared.as_ref());
         if prepared.is_some_and(|prepared| prepared.claim.as_deref() == Some(claim)) {
-            self.failed.lock().insert(ObjectKey::of(repo), claim.to_owned());
+            let (mut all, generation) = (self.late.lock(), repo.metadata.generation);
+            let none = || LateClones { claim: claim.to_owned(), generation, count: 0 };
+            let late = all.entry(ObjectKey::of(repo)).or_insert_with(none);
+            if late.claim != claim || late.generation != generation {
+                *late = none();
+            }
+            late.count += 1;
         }
     }
 
+    /// True once so many clones of this claim were late that no more are to be tried.
     pub(crate) fn has_failed(&self, repo: &Repo, claim: &str) -> bool {
-        self.failed.lock().get(&ObjectKey::of(repo)).is_some_and(|failed| failed == claim)
+        self.late.lock().get(&ObjectKey::of(repo)).is_some_and(|late| {
+            late.claim == claim
+                && late.generation == repo.metadata.generation
+                && late.count >= MOST_LATE
+        })
+    }
+
+    /// A claim of one of the Repo's Threads has its volume. If that is a clone that was waited for, clones work.
+    pub(crate) fn note_made(&self, repo: &Repo, claim: &PersistentVolumeClaim) {
+        if self.cloning.lock().remove(&claim.uid().unwrap_or_default()).is_some() {
+            self.forget(repo);
+        }
     }
 
     /// The Repo has another volume by now. It can have the same name: that is made from what the volume is made from.
     pub(crate) fn forget(&self, repo: &Repo) {
-        self.failed.lock().remove(&ObjectKey::of(repo));
+        self.late.lock().remove(&ObjectKey::of(repo));
     }
 
     /// Time since which the driver makes this claim's volume, as far as this process knows.
@@ -56,18 +85,34 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn a_clone_that_failed_counts_for_the_current_volume_until_that_is_made_anew() {
+    fn clones_that_are_late_in_a_row_count_for_the_current_volume_until_that_is_made_anew() {
         let memory = PreparedVolumeMemory::default();
         let mut repo = testing::repo();
         let claim = Some("shop-prep-1".to_owned());
         let prepared = PreparedStatus { claim, ..PreparedStatus::default() };
         repo.status.get_or_insert_default().prepared = Some(Box::new(prepared));
-        memory.fail(&repo, "shop-prep-0");
-        assert!(
-            !memory.has_failed(&repo, "shop-prep-0") && !memory.has_failed(&repo, "shop-prep-1")
-        );
-        memory.fail(&repo, "shop-prep-1");
-        assert!(memory.has_failed(&repo, "shop-prep-1"));
+        let fail = |repo: &Repo, claim: &str, times: u32| {
+            for _ in 0..times {
+                memory.fail(repo, claim);
+            }
+            memory.has_failed(repo, claim)
+        };
+        assert!(!fail(&repo, "shop-prep-0", 3), "it was replaced meanwhile");
+        assert!(!fail(&repo, "shop-prep-1", 2), "the storage may be busy");
+        // A clone is made after all: the driver can do it.
+        let mut claim = PersistentVolumeClaim::default();
+        claim.metadata.uid = Some("claim-1".to_owned());
+        memory.note_made(&repo, &claim);
+        assert!(fail(&repo, "shop-prep-1", 1), "that volume was no clone");
+        memory.forget(&repo);
+        assert!(!fail(&repo, "shop-prep-1", 2));
+        memory.cloning_since(&claim, testing::now());
+        memory.note_made(&repo, &claim);
+        assert!(!fail(&repo, "shop-prep-1", 2));
+        assert!(fail(&repo, "shop-prep-1", 1));
+        repo.metadata.generation = Some(2);
+        assert!(!memory.has_failed(&repo, "shop-prep-1"), "it may have more time now");
+        assert!(!fail(&repo, "shop-prep-1", 2) && fail(&repo, "shop-prep-1", 1));
         memory.forget(&repo);
         assert!(!memory.has_failed(&repo, "shop-prep-1"));
     }

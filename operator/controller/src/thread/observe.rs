@@ -13,7 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 
 use super::lineage::ThreadLineage;
 use super::room::lacks_room;
-use super::volume::SourceClaim;
+use super::volume::{SourceClaim, VolumeState};
 use super::{vacant, volume};
 use crate::context::ControllerContext;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
@@ -93,7 +93,9 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
         serving: context.serving.serves(Instant::now()),
         lineage: find_lineage(context, thread),
         home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
-        cloning_since: volume.as_ref().and_then(|claim| find_cloning(context, claim, &pods)),
+        cloning_since: volume
+            .as_ref()
+            .and_then(|claim| find_cloning(context, (repo.as_deref(), claim), &pods)),
         volume,
         source: repo.as_ref().and_then(|repo| find_source(context, repo)),
         pods,
@@ -118,9 +120,12 @@ fn find_source(context: &ControllerContext, repo: &Repo) -> Option<SourceClaim> 
 
 fn find_cloning(
     context: &ControllerContext,
-    claim: &PersistentVolumeClaim,
+    (repo, claim): (Option<&Repo>, &PersistentVolumeClaim),
     pods: &[Arc<Pod>],
 ) -> Option<Timestamp> {
+    if let (VolumeState::Bound, Some(repo)) = (VolumeState::of(Some(claim)), repo) {
+        context.prepared.note_made(repo, claim);
+    }
     let lacks = pods.iter().any(|pod| lacks_room(pod));
     volume::is_being_cloned(claim, lacks)
         .then(|| context.prepared.cloning_since(claim, context.clock.now()))

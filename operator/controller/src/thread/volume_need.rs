@@ -10,9 +10,6 @@ use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
 use crate::health::{HealthLevel, ObjectHealth};
 
-/// Time limit for a driver to clone a prepared volume, once it was asked. A Thread gets an empty one then.
-const CLONES: SignedDuration = SignedDuration::from_mins(1);
-
 /// Pods need their volume first.
 pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
     let claim = view.observed.volume.as_deref();
@@ -28,11 +25,12 @@ pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option
         if let (Some(source), Some(since)) =
             (volume::awaited_source(claim), view.observed.cloning_since)
         {
+            let limit = SignedDuration::from_secs(view.repo.spec.worktree.clone_seconds.into());
             let waited = view.now.duration_since(since);
-            if waited >= CLONES {
+            if waited >= limit {
                 return Some(plan_plain(view, source, plan));
             }
-            plan.look_again_in((CLONES - waited).unsigned_abs());
+            plan.look_again_in((limit - waited).unsigned_abs());
         }
         plan.expand_volume = volume::find_expansion(claim, view.repo);
     }
@@ -104,7 +102,7 @@ fn plan_plain(view: &ThreadView, source: &str, plan: &mut ThreadPlan) -> ObjectH
     let claim = view.thread.volume_claim();
     let message = format!(
         "volume claim `{claim}` is made again, empty: a clone of `{source}` was not there within {} s",
-        CLONES.as_secs()
+        view.repo.spec.worktree.clone_seconds
     );
     plan.notices.push(EventNotice::normal("VolumeReplaced", message.clone()));
     ObjectHealth::new(HealthLevel::Reconciling, "VolumeReplaced", message)

@@ -44,7 +44,7 @@ pub(super) struct PreparedView<'a> {
     pub claims: &'a [Arc<PersistentVolumeClaim>],
     pub failed: Option<&'a FailedSeats>,
     pub refusal: Option<&'a ApplyRefusal>,
-    /// The current claim, if no clone of it was made in time.
+    /// The current claim, if clones of it were too late, one after the other.
     pub uncloned: Option<&'a str>,
     /// Claims of which volumes are still to be made.
     pub awaited: &'a BTreeSet<String>,
@@ -250,11 +250,19 @@ fn give_up_claims(
 }
 
 fn judge_claim(view: &PreparedView, claim: &str, status: &mut PreparedStatus) -> PreparedVerdict {
+    let known = view.repo.status.iter().flat_map(|status| &status.conditions);
+    let mut told = known.filter(|known| known.type_ == condition::PREPARED_VOLUME_READY);
+    if told.any(|told| told.observed_generation != view.repo.metadata.generation) {
+        // With another spec it may go otherwise: the class is another one, or the driver has more time.
+        status.failed = None;
+    }
     if view.uncloned == Some(claim) || status.failed.as_deref() == Some(claim) {
         status.failed = Some(claim.to_owned());
         let message = format!(
-            "no clone of volume claim `{claim}` was made within a minute: the StorageClass has to be one whose CSI \
-             driver can clone volumes; until it is replaced volumes are empty, and {COLD}"
+            "no clone of volume claim `{claim}` was made within {} s, several times in a row: the StorageClass has to \
+             be one whose CSI driver can clone volumes, and a slow one needs a larger spec.worktree.cloneSeconds; until \
+             one of these is changed volumes are empty, and {COLD}",
+            view.repo.spec.worktree.clone_seconds
         );
         return PreparedVerdict(false, "PreparedVolumeNotCloned", message);
     }

@@ -410,6 +410,15 @@ fn a_clone_that_is_not_made_in_time_is_followed_by_an_empty_volume() {
     assert!(soon && !early.delete_volume);
     let late = seen(Some(60));
     assert_eq!((late.delete_volume, late.clone_failed.as_deref()), (true, Some("shop-prep-1")));
+    let mut slow = testing::repo();
+    slow.spec.worktree.clone_seconds = 300;
+    let volume = Some(Arc::new(claim.clone()));
+    let cloning_since = Some(testing::now() - SignedDuration::from_secs(200));
+    let pods = vec![pod(&thread, "pm", "a", json!({"phase": "Pending"}))];
+    let repo = Some(Arc::new(slow));
+    let given = ObservedThread { repo, volume, cloning_since, pods, ..world() };
+    let given = plan(&thread, &given);
+    assert_eq!((given.delete_volume, given.clone_failed), (false, None), "it has more time");
     // However old the claim is: nobody was asked for the clone yet.
     let waits = seen(None);
     assert_eq!((waits.delete_volume, waits.clone_failed), (false, None));

@@ -273,6 +273,15 @@ fn a_class_that_can_not_clone_is_told_until_the_volume_is_replaced() {
         (volumes.said().1, &volumes.status().failed),
         ("PreparedVolumeNotCloned", &volumes.status().claim)
     );
+    // A slow driver is tried again once it has more time.
+    volumes.repo.spec.worktree.clone_seconds = 300;
+    volumes.repo.metadata.generation = Some(2);
+    volumes.follow();
+    assert_eq!((volumes.said().1, &volumes.status().failed), ("PreparedVolumeReady", &None));
+    volumes.uncloned = volumes.status().claim.clone();
+    volumes.follow();
+    assert_eq!(volumes.said().1, "PreparedVolumeNotCloned");
+    volumes.uncloned = None;
     volumes.repo.spec.worktree.storage_class_name = Some("cloning".to_owned());
     volumes.prepare();
     assert_eq!((volumes.said().1, &volumes.status().failed), ("PreparedVolumeReady", &None));
