@@ -3,6 +3,7 @@
 //! token. Any command in the pod can use it, so it decides nothing: the gateway enforces what the
 //! role may do.
 
+mod lent;
 mod proxy;
 
 use std::convert::Infallible;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use codebutler_wire::path;
 use futures::TryStreamExt as _;
 use http::header::{self, HeaderMap, HeaderName};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -26,6 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
+use self::lent::{LentBody, lend_body};
 use crate::gateway::{GatewayClient, GatewayError, read_refusal};
 
 /// The path under which Git is served.
@@ -180,7 +183,13 @@ impl GitRelay {
         let Some(target) = relay_target(request.method(), &plain) else {
             return say_status(StatusCode::NOT_FOUND, "the relay serves /git/ and proxies only");
         };
-        match self.forward(gateway, request, &target, is_own).await {
+        let (head, body) = request.into_parts();
+        let (lent, unsent) = lend_body(body);
+        let answered = self.forward(gateway, (head, lent), &target, is_own).await;
+        if !answered.as_ref().is_ok_and(|answer| answer.status().is_success()) {
+            unsent.drain().await;
+        }
+        match answered {
             Ok(answer) => answer,
             Err(error) => {
                 if is_own {
@@ -198,16 +207,15 @@ impl GitRelay {
     async fn forward(
         &self,
         gateway: &GatewayClient,
-        request: Request<Incoming>,
+        (head, body): (Parts, LentBody),
         target: &str,
         is_own: bool,
     ) -> Result<Response<Body>, GatewayError> {
-        let (head, body) = request.into_parts();
         let mut onward = gateway
             .raw(head.method.clone(), target, head.uri.query())?
             .headers(end_to_end(&head.headers));
         if head.method == Method::POST {
-            onward = onward.body(reqwest::Body::wrap_stream(body.into_data_stream()));
+            onward = onward.body(reqwest::Body::wrap_stream(body));
         }
         let answer = onward.send().await.map_err(GatewayError::Unreachable)?;
         let status = answer.status();
@@ -331,19 +339,41 @@ mod tests {
         assert_eq!(public_url("file:///work/remote"), "file:///work/remote");
     }
 
-    #[tokio::test]
-    async fn half_open_connections_are_bounded_and_what_commands_are_refused_is_not_the_toolboxes()
-    {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    /// A relay whose gateway is away: nothing listens at its address.
+    async fn relay_without_gateway() -> (tempfile::TempDir, GitRelay) {
         let dir = tempfile::tempdir().unwrap();
         let (ca, token) = (dir.path().join("ca.crt"), dir.path().join("token"));
         let made = rcgen::generate_simple_self_signed(["gateway".to_owned()]).unwrap();
         std::fs::write(&ca, made.cert.pem()).unwrap();
         std::fs::write(&token, "t").unwrap();
-        // An address at which nothing listens.
         let away = Some("127.0.0.1:1".parse().unwrap());
         let gateway = GatewayClient::new("https://gateway:1", away, &ca, &token).unwrap();
-        let relay = GitRelay::start("127.0.0.1:0".parse().unwrap(), gateway).await.unwrap();
+        (dir, GitRelay::start("127.0.0.1:0".parse().unwrap(), gateway).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn whoever_sends_much_reads_why_it_was_for_nothing() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (_dir, relay) = relay_without_gateway().await;
+        // More than the buffers of a connection hold.
+        let push = vec![b'x'; 48 << 20];
+        let mut stream = tokio::net::TcpStream::connect(relay.address).await.unwrap();
+        let head = format!(
+            "POST {PREFIX}/git-receive-pack HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            push.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&push).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502") && answer.contains("try again"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn half_open_connections_are_bounded_and_what_commands_are_refused_is_not_the_toolboxes()
+    {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (_dir, relay) = relay_without_gateway().await;
         let ask = async |path: &str| {
             let mut stream = tokio::net::TcpStream::connect(relay.address).await.unwrap();
             let head =

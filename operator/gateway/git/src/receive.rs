@@ -58,7 +58,10 @@ pub async fn receive_pack(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let outcome = receive_push(&gateway, &caller, &headers, body).await;
+    let mut stream = body.into_data_stream();
+    let outcome = receive_push(&gateway, &caller, &headers, &mut stream).await;
+    // Whatever is answered: Git reads nothing before it has sent all of the push.
+    let _ = tokio::time::timeout(STALL, drain_body(stream)).await;
     finish_answer(&gateway, &caller.repo, (PUSH, RESULT), outcome)
 }
 
@@ -82,14 +85,13 @@ async fn receive_push(
     gateway: &Arc<GitServices>,
     caller: &ProvenCaller,
     headers: &HeaderMap,
-    body: Body,
+    stream: &mut BodyDataStream,
 ) -> Result<Answered, GitError> {
     // Git compresses fetch requests only. A push that hides its command list is not looked into.
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(GitError::Encoding);
     }
-    let mut stream = body.into_data_stream();
-    let (head, push, used) = tokio::time::timeout(STALL, read_commands(&mut stream)).await??;
+    let (head, push, used) = tokio::time::timeout(STALL, read_commands(stream)).await??;
     if push.commands.is_empty() {
         // Git's probe before a large push: it changes nothing and needs no remote.
         return Ok(Answered { response: git_answer(PUSH, RESULT, Vec::new()), outcome: "ok" });
@@ -107,7 +109,7 @@ async fn receive_push(
             let passed = async {
                 let _place =
                     gateway.mirrors.pushers.place(&caller.key(), &(&*caller.repo).into()).await?;
-                pass_push(gateway, caller, command, rest, &mut stream).await
+                pass_push(gateway, caller, command, rest, stream).await
             };
             let passed = tokio::time::timeout(PATIENCE, passed).await;
             let told = match passed.map_err(GitError::from).and_then(|passed| passed) {
@@ -118,7 +120,6 @@ async fn receive_push(
         }
         _ => (push::refusal_reasons(&refused), push::explain_refusals(&refused, &rights), false),
     };
-    let _ = tokio::time::timeout(STALL, drain_body(stream)).await;
     let (refs, message, failed) = outcome;
     Ok(respond_push(caller, &push, (&refs, &message), failed))
 }

@@ -8,6 +8,8 @@ use codebutler_testbed::github::HostFailure;
 use codebutler_testbed::github::git::BareRepository;
 use kube::api::DeleteParams;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::{World, eventually};
 
@@ -178,6 +180,20 @@ async fn a_push_that_hides_its_commands_goes_nowhere() {
         let status = request.body(body.clone()).send().await.unwrap().status().as_u16();
         assert_eq!(status, expected, "{body}");
     }
+    // Git reads an answer only once it has sent all of a push.
+    let mut stream = TcpStream::connect(world.url.trim_start_matches("http://")).await.unwrap();
+    let push = vec![b'x'; 48 << 20];
+    let head = format!(
+        "POST /v1/git/git-receive-pack HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-encoding: gzip\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        world.token("coder"),
+        push.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&push).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     let pushes = world.github.seen().iter().filter(|s| s.path.contains("receive-pack")).count();
     assert_eq!(pushes, 0);
 }
