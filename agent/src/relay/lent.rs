@@ -1,4 +1,4 @@
-//! The body of a request on its way to the gateway. What of it nobody has taken by the time of the answer is read and
+//! The body of a request on its way to the gateway. The part that nobody has taken by the time of the answer is read and
 //! thrown away: Git reads an answer only once it has sent everything, and says "Broken pipe" where it can't.
 
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const MOST: usize = 256 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A body that comes back when nobody reads it any more.
+/// A body that goes back to its owner when nobody reads it any more.
 pub(super) struct LentBody {
     /// None once it has come back.
     body: Option<BodyDataStream<Incoming>>,
@@ -64,7 +64,7 @@ impl UnsentBody {
                 read += piece.len();
             }
         };
-        // What comes too slowly is cut off.
+        // A rest that comes too slowly is cut off.
         let _ = timeout(PATIENCE, draining).await;
     }
 }

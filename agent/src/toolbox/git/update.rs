@@ -248,8 +248,8 @@ fn refuse_in_the_way(repo: &Repository, merged: &Index, what: &str) -> Result<()
     )))
 }
 
-/// What lies where a merge brings a file or one of its folders, and is in no commit. A link that is in one gives way to
-/// a folder, as in Git: what lies where it leads to is not looked at.
+/// Finds what lies in no commit and where a merge brings a file or one of its folders. A link that is in a commit gives
+/// way to a folder, as in Git: what lies where it leads to is not looked at.
 fn find_blocker(root: &Path, own: &Tree<'_>, path: &Path) -> Option<PathBuf> {
     if own.get_path(path).is_ok() {
         return None;

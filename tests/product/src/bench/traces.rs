@@ -68,7 +68,7 @@ impl RoleTraces {
     fn take_result(&mut self, tool: &str, record: &Value, sent: Option<SpokenText>) {
         let is_fault = record["kind"] == "fault";
         let failed = record["text"].as_str().is_some_and(|text| text.starts_with("Error: "));
-        // What was refused nobody has read.
+        // Nobody has read what was refused.
         self.spoken.extend(sent.filter(|_| !failed && !is_fault));
         self.errors += u64::from(is_fault);
         match tool {

@@ -150,7 +150,7 @@ fn a_conflict_that_no_marker_shows_is_told() {
     f.write("README", "both\n");
     try_commit(&f, "Merge main").unwrap();
     assert_eq!((f.file("logo"), parents(&f)), ("\0theirs".to_owned(), 2));
-    // What the coder's guide forbids is not what a tool advises.
+    // No tool advises what the coder's guide forbids.
     let guide = include_str!("../../../../../seeds/prompts/coder.md");
     let (_, never) = guide.split_once("Never `").unwrap();
     let never: Vec<&str> = never.lines().next().unwrap().split('`').step_by(2).collect();
