@@ -278,7 +278,8 @@ fn a_class_that_can_not_clone_is_told_until_the_volume_is_replaced() {
     volumes.repo.metadata.generation = Some(2);
     volumes.follow();
     assert_eq!((volumes.said().1, &volumes.status().failed), ("PreparedVolumeReady", &None));
-    volumes.uncloned = volumes.status().claim.clone();
+    let claim = volumes.status().claim.clone();
+    volumes.uncloned = claim;
     volumes.follow();
     assert_eq!(volumes.said().1, "PreparedVolumeNotCloned");
     volumes.uncloned = None;
