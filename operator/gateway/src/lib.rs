@@ -23,6 +23,7 @@ pub mod holder;
 pub mod learning;
 pub mod mark;
 pub mod naming;
+mod offered_work;
 pub mod origin;
 pub mod overlap;
 pub mod pages;
@@ -127,6 +128,7 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
         metrics,
         shutdown: shutdown.clone(),
     };
+    offered_work::offer_work(&gateway);
     pages::serve_pages(&args.pages, &gateway, shutdown.clone())?;
     starts::deliveries::serve_deliveries(args.deliveries_listen, &gateway, shutdown.clone())?;
     // Slack is heard by every replica, agents by the holder of the lease alone.

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::command::{CommandError, GitRepository};
 use super::host::GitHost;
-use super::mirror::{MirrorError, RepoMirror};
+use super::mirror::{MirrorError, RepoMirror, RepoMirrors};
 use super::{Fresh, update_copy};
 use crate::services::GitServices;
 
@@ -39,6 +39,21 @@ impl BaseCopy {
         let host = GitHost::of(&gateway.context, repo).await?;
         let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
         let commit = snapshot.refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
+        Ok(commit.map(|commit| Self { mirror, commit }))
+    }
+
+    /// The base branch as the copy has it, however old; the remote is not asked. Nothing where there is no copy yet, or
+    /// the branch is not in it.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn known(mirrors: &RepoMirrors, repo: &Repo) -> Result<Option<Self>, MirrorError> {
+        let mirror = mirrors.of(repo);
+        if !mirror.is_there() {
+            return Ok(None);
+        }
+        let refs = mirror.list_refs().await?;
+        let commit = refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
         Ok(commit.map(|commit| Self { mirror, commit }))
     }
 

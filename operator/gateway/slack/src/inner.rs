@@ -36,6 +36,7 @@ use crate::inbound::access;
 use crate::inbound::files;
 use crate::inbound::hearing;
 use crate::inbound::in_flight;
+use crate::inbound::offered_work;
 use crate::inbound::picture_files;
 use crate::inbound::repo_choice;
 use crate::metrics::SlackMetrics;
@@ -95,6 +96,8 @@ pub(crate) struct Inner {
     pub(crate) refused_blocks: refused_blocks::RefusedBlocks,
     /// Service that looks pages up, once there is one.
     pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
+    /// Service that looks up workflows and skills, once there is one.
+    pub(crate) offered: parking_lot::Mutex<Option<offered_work::WorkLookup>>,
     /// Progress of runs, as agents report it.
     pub(crate) progress: progress::ProgressBoard,
     /// Messages that got their reaction from this process.
@@ -161,6 +164,7 @@ impl Inner {
             posting: KeyedLocks::default(),
             refused_blocks: refused_blocks::RefusedBlocks::default(),
             previews: parking_lot::Mutex::default(),
+            offered: parking_lot::Mutex::default(),
             progress: progress::ProgressBoard::default(),
             seen: RecentKeys::default(),
             presses: RecentKeys::default(),

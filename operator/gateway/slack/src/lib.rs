@@ -43,6 +43,7 @@ use self::inbound::effects::RouteEffect;
 use self::inbound::event::MessageMetadata;
 pub use self::inbound::file_contents::OpenedFile;
 pub use self::inbound::inbox::{WantedInbox, closed_inbox};
+pub use self::inbound::offered_work::{OfferedSkill, OfferedWork};
 use self::inbound::{catchup, file_contents, inbox, picture_files, repo_choice};
 use self::inner::Inner;
 pub use self::metrics::SlackMetrics;

@@ -47,6 +47,11 @@ async fn a_skill_is_found_by_its_words_and_broken_ones_are_told_once() {
     let second = requests[1].body.to_string();
     assert!(second.contains("./deploy <environment>"), "{second}");
     assert!(second.contains("goes into a command and is not one plain word"), "{second}");
+    let asked = team.says("ana", None, "help");
+    let help = team.message(&asked, "such as:").await;
+    for part in ["Workflows: ", "`deploy`: Does deploy.", "`explain`: ", "may give me work"] {
+        assert!(help.shown.contains(part), "{part}: {}", help.shown);
+    }
     team.stop().await;
 }
 

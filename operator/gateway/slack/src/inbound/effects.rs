@@ -214,8 +214,8 @@ impl Inner {
         let Some(repo) = repos.into_iter().next() else { return Ok(()) };
         let account = self.account(&repo).await?;
         let places: Vec<String> = channels.iter().map(|one| format!("<#{}>", one.id)).collect();
-        let git = channels.first().map_or("", |one| help::place_name(&one.git));
-        let help = help::help_text(&repo, git, self.context.pages.as_deref());
+        let git = channels.first().map_or("", |one| one.git.as_str());
+        let help = Box::pin(self.help_words(&repo, git)).await;
         let text = format!("Nobody works here: write to {} instead.\n{help}", places.join(" or "));
         self.post_help(&account, (im, None), asked, json!({"channel": im, "text": text})).await
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::api::account::SlackAccount;
 use crate::api::channel::RepoChannel;
 use crate::api::stored_message::StoredMessage;
+use crate::inbound::offered_work::{self, OfferedWork};
 use crate::outbound::mrkdwn;
 use crate::{EVENT_TYPE, own_metadata};
 
@@ -61,8 +62,18 @@ pub(crate) struct HelpAnswer {
     pub asked: SlackTs,
     /// The person who alone sees it, in the conversation of a Thread.
     pub alone: Option<(ThreadKey, String)>,
-    /// As Slack shows it.
-    pub text: String,
+}
+
+/// Facts of a Repo that the answer names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HelpFacts<'a> {
+    /// Owner and name of its repository.
+    pub place: &'a str,
+    /// Address of the pages.
+    pub pages: Option<&'a str>,
+    pub work: OfferedWork,
+    /// Names of the first people who may steer.
+    pub names: Vec<String>,
 }
 
 /// The wish that a text is, if it is nothing else.
@@ -101,8 +112,9 @@ pub(crate) fn prompts(channels: &[RepoChannel]) -> Vec<Value> {
     places.iter().take(PROMPTS).map(prompt).collect()
 }
 
-/// What can be asked of a Repo's team, as Slack shows it. `place`: owner and name of its repository.
-pub(crate) fn help_text(repo: &Repo, place: &str, pages: Option<&str>) -> String {
+/// Everything that can be asked of a Repo's team, as Slack shows it.
+pub(crate) fn help_text(repo: &Repo, facts: &HelpFacts<'_>) -> String {
+    let HelpFacts { place, pages, work, names } = facts;
     let roles = &repo.spec.roles;
     let first = roles.first().map_or("pm", String::as_str);
     let last = roles.iter().find(|role| *role != first).map_or(first, String::as_str);
@@ -122,9 +134,8 @@ pub(crate) fn help_text(repo: &Repo, place: &str, pages: Option<&str>) -> String
     if repo.spec.roles.iter().any(|role| role == "artist") {
         lines.insert(3, "• _Draw three friendly icons for the empty cart._".to_owned());
     }
-    if !repo.spec.access.users.is_empty() {
-        lines.push("Some people may steer me here; everybody may read along.".to_owned());
-    }
+    lines.extend(offered_work::list_work(work));
+    lines.push(offered_work::describe_rights(&repo.spec.access.users, names));
     if let Some(pages) = pages {
         lines.push(format!("Each conversation has a page: <{pages}|all of them>."));
     }
@@ -199,6 +210,7 @@ pub(crate) fn is_fresh(ts: &SlackTs, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inbound::offered_work::OfferedSkill;
 
     #[test]
     fn only_a_whole_message_asks_for_help() {
@@ -234,19 +246,27 @@ mod tests {
             },
         }))
         .unwrap();
-        let text =
-            help_text(&repo, place_name("git.example/acme/shop"), Some("https://pages.example"));
+        let facts = HelpFacts {
+            place: place_name("git.example/acme/shop"),
+            pages: Some("https://pages.example"),
+            ..HelpFacts::default()
+        };
+        let text = help_text(&repo, &facts);
         for part in [
             "`acme/shop`",
             "@codebutler.coder",
             "pm, coder, artist",
             "Draw three",
+            "Everybody in this channel may give me work",
             "<https://pages.example|",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().count() <= 9 && text.len() < 1000, "{text}");
-        assert!(!help_text(&repo, "a/b", None).contains("has a page"));
+        let skill = OfferedSkill { name: "ship".into(), about: "Ships.".into(), is_own: true };
+        let work = OfferedWork { skills: vec![skill], is_whole: true, ..OfferedWork::default() };
+        let text = help_text(&repo, &HelpFacts { work, ..HelpFacts::default() });
+        assert!(text.contains("\n• `ship`: Ships.\n") && !text.contains("has a page"), "{text}");
     }
 
     #[test]

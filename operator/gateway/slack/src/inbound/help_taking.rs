@@ -3,10 +3,12 @@
 //! answers it. The claim is renewed while Slack's queue is waited for. A gateway that dies leaves the request to the
 //! upkeep of any other one; who asked sees the answer twice then at worst.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::thread::{HelpRequest, SlackThread};
+use codebutler_crds::thread::{HelpRequest, SlackThread, is_user};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
+use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::{ChangeRefusal, WriteError};
 use codebutler_runtime::step;
@@ -23,11 +25,14 @@ use crate::api::conversation_pages;
 use crate::api::web::{CallError, EPHEMERAL};
 use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::help::{self, HelpAnswer, HelpWish};
+use crate::inbound::help::{self, HelpAnswer, HelpFacts, HelpWish};
+use crate::inbound::offered_work::{NAMED, OfferedWork};
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::repo_choice;
 use crate::inbound::take_error::TakeError;
 
+/// Longest wait for names, without which the answer does.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Times that a post with unknown outcome is looked for and repeated.
 const ATTEMPTS: u32 = 3;
 /// Interval between two renewals of a claim. One that could not be renewed for [`GIVEN_UP`] is given up, a while before
@@ -66,26 +71,47 @@ impl Inner {
             return Ok(Vec::new());
         }
         let alone = thread.map(|thread| (ThreadKey::from(&*thread), said.user.clone()));
-        let answer = self.build_help(&repo, root, &said.ts, alone);
+        let answer = build_help(&repo, root, &said.ts, alone);
         Ok(vec![RouteEffect::Help(Box::new(answer))])
     }
 
-    fn build_help(
-        &self,
-        repo: &Repo,
-        root: &SlackTs,
-        asked: &SlackTs,
-        alone: Option<(ThreadKey, String)>,
-    ) -> HelpAnswer {
-        let git = repo_choice::fold_address(&repo.spec.git.url);
-        let pages = self.context.pages.as_deref();
-        HelpAnswer {
-            repo: (repo.namespace().unwrap_or_default(), repo.name_any()),
-            root: root.clone(),
-            asked: asked.clone(),
-            alone,
-            text: help::help_text(repo, help::place_name(&git), pages),
+    /// The answer in words, as Slack shows it. `git`: host, owner and name of the repository.
+    pub(crate) async fn help_words(&self, repo: &Arc<Repo>, git: &str) -> String {
+        let (names, work) = tokio::join!(self.steering_names(repo), self.offered_work(repo));
+        let (place, pages) = (help::place_name(git), self.context.pages.as_deref());
+        let has_own = work.is_whole;
+        let text = help::help_text(repo, &HelpFacts { place, pages, work, names });
+        if !has_own {
+            return text;
         }
+        // Words of the repository are in it.
+        masks::as_known(&self.context, repo).await.mask(&text).into_owned()
+    }
+
+    async fn offered_work(&self, repo: &Arc<Repo>) -> OfferedWork {
+        let lookup = self.offered.lock().clone();
+        match lookup {
+            Some(lookup) => lookup(Arc::clone(repo)).await,
+            None => OfferedWork::default(),
+        }
+    }
+
+    /// Names of the first people who may steer, as far as Slack tells soon.
+    async fn steering_names(&self, repo: &Repo) -> Vec<String> {
+        let users = repo.spec.access.users.iter().filter(|user| is_user(user)).take(NAMED);
+        let users: Vec<String> = users.cloned().collect();
+        if users.is_empty() {
+            return Vec::new();
+        }
+        let read = async {
+            let account = self.account(repo).await.ok()?;
+            let names = users
+                .into_iter()
+                .map(async |user| self.person((repo, &account), &user).await.ok()?.name);
+            Some(futures::future::join_all(names).await)
+        };
+        let read = tokio::time::timeout(PATIENCE, read).await;
+        read.ok().flatten().into_iter().flatten().flatten().collect()
     }
 
     /// False if it was on record before.
@@ -113,7 +139,9 @@ impl Inner {
         let Some(repo) = self.context.repo(&answer.repo.0, &answer.repo.1) else { return Ok(()) };
         let account = self.account(&repo).await?;
         let Some(channel) = repo.channel() else { return Ok(()) };
-        let body = json!({"channel": channel, "thread_ts": answer.root, "text": answer.text});
+        let git = repo_choice::fold_address(&repo.spec.git.url);
+        let text = Box::pin(self.help_words(&repo, &git)).await;
+        let body = json!({"channel": channel, "thread_ts": answer.root, "text": text});
         let place = (channel, Some(&answer.root));
         let Some((key, user)) = &answer.alone else {
             return self.post_help(&account, place, &answer.asked, body).await;
@@ -243,7 +271,7 @@ impl Inner {
         }
         for HelpRequest { ts: asked, user } in status.helping {
             if help::is_fresh(&asked, Timestamp::now()) {
-                let answer = self.build_help(&repo, root, &asked, Some((key.clone(), user)));
+                let answer = build_help(&repo, root, &asked, Some((key.clone(), user)));
                 self.answer_help(&answer).await?;
             } else {
                 tracing::warn!(thread = key.name, error = "it is too late", "help_answer_failed");
@@ -295,4 +323,14 @@ impl Inner {
         };
         Ok(read?.iter().any(|message| help::is_answer(message, account, asked)))
     }
+}
+
+fn build_help(
+    repo: &Repo,
+    root: &SlackTs,
+    asked: &SlackTs,
+    alone: Option<(ThreadKey, String)>,
+) -> HelpAnswer {
+    let (root, asked) = (root.clone(), asked.clone());
+    HelpAnswer { repo: (repo.namespace().unwrap_or_default(), repo.name_any()), root, asked, alone }
 }

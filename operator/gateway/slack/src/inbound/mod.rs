@@ -29,6 +29,7 @@ mod linked_files;
 pub(crate) mod links;
 pub(crate) mod message_outcome;
 pub(crate) mod numbered_reply;
+pub(crate) mod offered_work;
 pub(crate) mod page_author;
 pub(crate) mod person_message;
 pub(crate) mod picture_files;
