@@ -5,6 +5,7 @@ use codebutler_markdown::TextDialect;
 use codebutler_wire::history::CheckShown;
 
 use crate::UserNames;
+use crate::checks::{classify_check, sort_checks};
 use crate::diff::{ChangedFile, DiffRow, FilePatch};
 use crate::list::encode_query;
 use crate::page::{PageVisitor, name_thread, render_tabs};
@@ -57,7 +58,11 @@ struct Changes<'a> {
     title: String,
     head: String,
     checks: Vec<CheckRow<'a>>,
+    /// Commit of the checks, where another one is shown.
+    checked: Option<&'a str>,
     listed: Vec<FileRow>,
+    /// True if a reviewer has remarks on any of the listed files.
+    has_remarks: bool,
     more_files: usize,
     shown: Vec<PatchShown>,
     commits: Vec<CommitRow>,
@@ -74,6 +79,8 @@ struct FileRow {
     link: String,
     added: String,
     removed: String,
+    /// Number of reviewers' remarks on its lines; empty if there are none.
+    remarks: String,
 }
 
 struct CommitRow {
@@ -88,7 +95,7 @@ struct PatchShown {
     added: String,
     removed: String,
     rows: Vec<ShownRow>,
-    /// Remarks on lines of earlier commits: where, and HTML.
+    /// Remarks that stand beside no line, such as those on earlier commits: where, and HTML.
     earlier: Vec<(String, String)>,
     /// `only-old`, `only-new` or nothing: a side without lines takes no room.
     sides: &'static str,
@@ -134,8 +141,10 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         lines(|file| file.removed)
     );
     let listed = changes.files.iter().take(FILES).map(|file| FileRow::of(page, file));
-    let checks =
-        summary.checks.iter().map(|check| CheckRow { check, class: classify_check(check) });
+    let listed: Vec<_> = listed.collect();
+    let checked = Some(summary.checked.as_str()).filter(|at| !at.is_empty() && *at != changes.tip);
+    let checks = sort_checks(&summary.checks).into_iter();
+    let checks = checks.map(|check| CheckRow { check, class: classify_check(check) });
     let commits = changes.commits.lines();
     let commits = commits.filter_map(|line| CommitRow::of(line, summary.pull.as_ref()));
     let notice = page.changes.as_ref().err().copied();
@@ -147,7 +156,9 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         title,
         head,
         checks: checks.collect(),
-        listed: listed.collect(),
+        checked: checked.map(shorten_commit),
+        has_remarks: listed.iter().any(|row| !row.remarks.is_empty()),
+        listed,
         more_files: changes.files.len().saturating_sub(FILES),
         shown: changes.patches.iter().map(|patch| PatchShown::of(page, changes, patch)).collect(),
         commits: commits.collect(),
@@ -155,12 +166,9 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
     })
 }
 
-fn classify_check(check: &CheckShown) -> &'static str {
-    match check.state.as_str() {
-        "success" => "good",
-        "failure" | "error" | "timed_out" => "bad",
-        _ => "",
-    }
+/// A commit's id, as people read it.
+fn shorten_commit(id: &str) -> &str {
+    id.get(..10).unwrap_or(id)
 }
 
 /// A count with its sign; nothing of a binary file.
@@ -181,7 +189,10 @@ impl Changes<'_> {
 
 impl FileRow {
     fn of(page: &ChangesPage, file: &ChangedFile) -> Self {
+        let own = page.summary.remarks.iter().filter(|remark| remark.file == file.path);
+        let remarks = own.count() as u64;
         Self {
+            remarks: if remarks > 0 { group_digits(remarks) } else { String::new() },
             path: file.path.clone(),
             link: format!("{}/changes?file={}", page.base, encode_query(&file.path)),
             added: format_signed('+', file.added),
@@ -193,7 +204,7 @@ impl FileRow {
 impl CommitRow {
     fn of(entry: &str, pull: Option<&PullShown>) -> Option<Self> {
         let (id, subject) = entry.split_once(' ')?;
-        let short = id.get(..10).unwrap_or(id).to_owned();
+        let short = shorten_commit(id).to_owned();
         let link = pull.and_then(|pull| {
             let host = pull.url.strip_suffix(&format!("/pull/{}", pull.number))?;
             host.starts_with("https://").then(|| format!("{host}/commit/{id}"))
@@ -206,13 +217,15 @@ impl PatchShown {
     fn of(page: &ChangesPage, changes: &BranchShown, patch: &FilePatch) -> Self {
         let file = changes.files.iter().find(|file| file.path == patch.path);
         let remarks = page.summary.remarks.iter().filter(|remark| remark.file == patch.path);
-        let is_current =
-            |remark: &&LineRemark| remark.commit.as_ref().is_none_or(|at| *at == changes.tip);
-        let (remarks, before): (Vec<_>, Vec<_>) = remarks.partition(is_current);
-        let earlier = before.into_iter().map(|remark| {
-            let at = remark.commit.as_deref().unwrap_or_default();
+        let of_earlier =
+            |remark: &LineRemark| remark.commit.clone().filter(|at| *at != changes.tip);
+        let has_line = |line: u64| patch.rows.iter().any(|row| row.new == Some(line));
+        let (remarks, others): (Vec<_>, Vec<_>) =
+            remarks.partition(|one| of_earlier(one).is_none() && has_line(one.line));
+        let earlier = others.into_iter().map(|remark| {
+            let at = of_earlier(remark).map(|at| format!(" at {}", shorten_commit(&at)));
             let (role, line) = (&remark.role, remark.line);
-            let place = format!("{role}, line {line} at {}", at.get(..10).unwrap_or(at));
+            let place = format!("{role}, line {line}{}", at.unwrap_or_default());
             (place, render_prose(&remark.body, TextDialect::Markdown, &page.names))
         });
         let end = page.from.saturating_add(ROWS);
@@ -381,6 +394,43 @@ mod tests {
         let shown = render(&page);
         assert!(!shown.contains("<tr class=\"remark\">"), "{shown}");
         assert!(shown.contains("reviewer, line 2 at 1111111111"), "{shown}");
+    }
+
+    #[test]
+    fn a_remark_on_a_line_that_is_not_shown_is_not_lost_and_counted_in_the_list() {
+        let mut far = page(Ok(branch(3)));
+        far.summary.remarks[0].line = 900;
+        let shown = render(&far);
+        assert!(!shown.contains("<tr class=\"remark\">"), "{shown}");
+        assert!(shown.contains("reviewer, line 900<") && shown.contains("<b>not</b> tested"));
+        // A large change is a list of its files: which of them has remarks is said there.
+        let mut large = page(Ok(branch(3)));
+        if let Ok(branch) = &mut large.changes {
+            branch.patches.clear();
+        }
+        let shown = render(&large);
+        assert!(
+            shown.contains("Remarks</th>") && shown.contains("<td class=\"n\">1</td>"),
+            "{shown}"
+        );
+        large.summary.remarks.clear();
+        assert!(!render(&large).contains("Remarks</th>"));
+    }
+
+    #[test]
+    fn checks_say_of_which_commit_they_are_and_failed_ones_stand_first() {
+        let mut page = page(Ok(branch(3)));
+        let check = |name: &str, state: &str| CheckShown { name: name.into(), state: state.into() };
+        page.summary.checks =
+            vec![check("lint", "neutral"), check("slow", "pending"), check("e2e", "cancelled")];
+        page.summary.checked = "2".repeat(40);
+        let shown = render(&page);
+        let rows = "<p class=\"facts\">Checks: <span class=\"bad\">e2e: cancelled</span>\
+                    <span class=\"\">slow: pending</span><span class=\"good\">lint: neutral</span></p>";
+        assert!(shown.contains(rows), "{shown}");
+        page.summary.checked = "1".repeat(40);
+        let shown = render(&page);
+        assert!(shown.contains("Checks at <code>1111111111</code>: <span"), "{shown}");
     }
 
     #[test]

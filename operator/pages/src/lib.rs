@@ -8,6 +8,7 @@ mod budgets;
 mod calls;
 mod changes;
 mod chart;
+mod checks;
 mod compared;
 mod costs;
 mod diff;

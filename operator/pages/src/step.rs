@@ -9,18 +9,12 @@ use jiff::Timestamp;
 
 use crate::UserNames;
 use crate::calls::{describe_call, join_tools, show_arguments, show_changes};
+use crate::checks::{has_failed, has_passed, is_unknown, sort_checks};
 use crate::compared::PicturePair;
 use crate::now::LOST;
 use crate::text::{
     TextBlock, format_count, format_duration, group_digits, name_people, render_prose, show_money,
 };
-
-/// States of checks that count as passed.
-const PASSED: [&str; 3] = ["success", "neutral", "skipped"];
-/// State of checks that nobody may read.
-const UNKNOWN: &str = "unknown";
-const FAILED: [&str; 6] =
-    ["failure", "error", "timed_out", "cancelled", "action_required", "startup_failure"];
 
 /// The place of a line on a thread's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,7 +155,7 @@ impl StepView {
             HistoryEvent::Plan { .. } => {
                 Self { class: "note", title: "posted a plan".into(), ..self }
             }
-            HistoryEvent::McpCall { .. } => self.mcp_call(event),
+            HistoryEvent::McpCall { .. } => self.mcp_call(event, names),
             HistoryEvent::Tested { command, exit_code } => {
                 let (title, class) = describe_test(*exit_code);
                 Self { class, title, text: Some(command.clone()), ..self }
@@ -235,13 +229,11 @@ impl StepView {
 
     fn checks(self, commit: &str, checks: &[CheckShown]) -> Self {
         let commit = commit.get(..10).unwrap_or(commit);
-        let fine = |check: &&CheckShown| PASSED.contains(&&*check.state);
-        let failed = |check: &&CheckShown| FAILED.contains(&&*check.state);
-        let (good, bad) =
-            (checks.iter().filter(fine).count(), checks.iter().filter(failed).count());
+        let count = |is: fn(&CheckShown) -> bool| checks.iter().filter(|one| is(one)).count();
+        let (good, bad) = (count(has_passed), count(has_failed));
         let (class, title) = match (good, bad) {
             (_, 1..) => ("bad", format!("{bad} of {} checks failed at {commit}", checks.len())),
-            (0, 0) if checks.iter().all(|check| check.state == UNKNOWN) => {
+            (0, 0) if checks.iter().all(is_unknown) => {
                 ("note", format!("checks at {commit} can't be read"))
             }
             (good, 0) if good == checks.len() => {
@@ -249,15 +241,13 @@ impl StepView {
             }
             (good, 0) => ("note", format!("checks at {commit}: {good} of {} passed", checks.len())),
         };
-        // Failed checks come first.
-        let mut sorted: Vec<&CheckShown> = checks.iter().collect();
-        sorted.sort_by_key(|check| (fine(check), !failed(check)));
+        let sorted = sort_checks(checks).into_iter();
         let lines: Vec<String> =
-            sorted.iter().map(|check| format!("{}: {}", check.name, check.state)).collect();
+            sorted.map(|check| format!("{}: {}", check.name, check.state)).collect();
         self.note(class, &title, &lines.join("\n"))
     }
 
-    fn mcp_call(self, event: &HistoryEvent) -> Self {
+    fn mcp_call(self, event: &HistoryEvent, names: &UserNames) -> Self {
         let HistoryEvent::McpCall {
             server,
             tool,
@@ -277,7 +267,8 @@ impl StepView {
         let title = format!("used {tool} of the server {server}: {outcome}");
         let class = if outcome == "ok" { "tool" } else { "bad" };
         let mut meta = vec![format_duration(*millis), format!("{} bytes", group_digits(*bytes))];
-        meta.extend(approved_by.as_ref().map(|by| format!("approved by {by}")));
+        let approver = approved_by.as_ref().map(|by| names.get(by).unwrap_or(by));
+        meta.extend(approver.map(|by| format!("approved by {by}")));
         if *model_answers > 0 {
             let answers = format_count(u64::from(*model_answers), "answer");
             meta.push(format!("{answers} of a model for it: {}", cost.in_cents()));

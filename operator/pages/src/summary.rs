@@ -199,8 +199,9 @@ pub struct ThreadSummary {
     pub latest: Option<LatestMessage>,
     pub receipt: Option<ProvenRun>,
     pub pull: Option<PullShown>,
-    /// Checks of the newest commit for which they are known.
+    /// Checks of the newest commit for which they are known, and that commit.
     pub checks: Vec<CheckShown>,
+    pub checked: String,
     pub pushed: Option<PushedShown>,
     /// Reviewers' remarks on lines, oldest first.
     pub remarks: Vec<LineRemark>,
@@ -353,7 +354,10 @@ impl ThreadSummary {
                 let (commit, command) = (commit.clone(), command.clone());
                 self.receipt = Some(ProvenRun { commit, command, exit_code: *exit_code });
             }
-            HistoryEvent::Checks { checks, .. } => self.checks.clone_from(checks),
+            HistoryEvent::Checks { commit, checks } => {
+                self.checks.clone_from(checks);
+                commit.clone_into(&mut self.checked);
+            }
             // An agent's own claim about its branch is ignored.
             HistoryEvent::Pushed { branch, commit, .. } if line.source == GATEWAY => {
                 let (branch, commit) = (branch.clone(), commit.clone());

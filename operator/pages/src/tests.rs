@@ -178,11 +178,12 @@ fn a_call_of_a_server_says_what_it_and_models_for_it_cost() {
         cost,
         price: NanoUsd(price),
     };
+    let names = UserNames::from([("U1".to_owned(), "Ana".to_owned())]);
     let shown = |event| {
         let (source, role) = ("gateway".to_owned(), Some("coder".to_owned()));
         let line =
             HistoryLine { v: VERSION, at: 1, source, seq: None, key: None, role, run: None, event };
-        StepView::of(1, &line, &UserNames::new(), false).unwrap().meta
+        StepView::of(1, &line, &names, false).unwrap().meta
     };
     let asked = shown(call(2, NanoUsd(250_000_000), 0));
     let said = asked.last().unwrap();
@@ -190,6 +191,12 @@ fn a_call_of_a_server_says_what_it_and_models_for_it_cost() {
     assert_eq!(shown(call(0, NanoUsd::default(), 0)).len(), asked.len() - 1);
     let priced = shown(call(0, NanoUsd::default(), 20_000_000));
     assert_eq!(priced.last().map(String::as_str), Some("price $0.02"));
+    let mut approved = call(0, NanoUsd::default(), 0);
+    if let HistoryEvent::McpCall { approved_by, .. } = &mut approved {
+        *approved_by = Some("U1".to_owned());
+    }
+    let meta = shown(approved);
+    assert!(meta.iter().any(|part| part == "approved by Ana"), "{meta:?}");
 }
 
 fn page(text: &str) -> String {
