@@ -1,6 +1,6 @@
 //! The page of a branch's changes, from the gateway's own copy of the repository.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Html;
 use codebutler_crds::Repo;
 use codebutler_gateway_core::history::millis_now;
@@ -10,6 +10,7 @@ use codebutler_history::ThreadPlace;
 use codebutler_pages::{BranchShown, ChangedFile, ChangesPage, FilePatch, ThreadSummary};
 use serde::Deserialize;
 
+use super::address::{AddressPath, AddressQuery};
 use super::door::PageViewer;
 use super::{PageProblem, Pages, base_path, parse_place};
 
@@ -32,8 +33,8 @@ pub(super) struct ChangesQuery {
 pub(super) async fn serve_changes(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
-    Query(ChangesQuery { file, from }): Query<ChangesQuery>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
+    AddressQuery(ChangesQuery { file, from }): AddressQuery<ChangesQuery>,
 ) -> Result<Html<String>, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;

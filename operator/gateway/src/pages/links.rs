@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Redirect;
 use codebutler_crds::Thread;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_history::ThreadPlace;
 
+use super::address::AddressPath;
 use super::door::PageViewer;
 use super::{PageProblem, Pages, parse_place};
 
@@ -15,7 +16,7 @@ use super::{PageProblem, Pages, parse_place};
 pub(super) async fn open_slack(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Redirect, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &place).await?;

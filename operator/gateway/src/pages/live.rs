@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use codebutler_gateway_core::history::millis_now;
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::address::AddressPath;
 use super::door::PageViewer;
 use super::limits::VisitPlace;
 use super::{PageProblem, Pages, base_path, parse_place};
@@ -40,7 +41,7 @@ pub(super) struct LiveQuery {
 pub(super) async fn serve_steps(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
     Query(LiveQuery { after }): Query<LiveQuery>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
@@ -59,7 +60,7 @@ pub(super) async fn serve_steps(
 pub(super) async fn serve_events(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
     Query(LiveQuery { after }): Query<LiveQuery>,
     headers: HeaderMap,
 ) -> Result<Response, PageProblem> {

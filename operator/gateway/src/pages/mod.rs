@@ -5,6 +5,7 @@
 //! What a page looks like is in [`codebutler_pages`]; [`shelf`] finds its lines, [`live`] keeps it up to
 //! date, [`door`] says who sees what. Pure: [`options`], [`seal`].
 
+mod address;
 mod asked;
 mod budgets;
 mod changes;
@@ -33,7 +34,7 @@ mod whole;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router, middleware};
@@ -52,6 +53,7 @@ use kube::ResourceExt as _;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
+use self::address::{AddressPath, AddressQuery};
 use self::asked::AskedQuestions;
 use self::door::{PageDoor, PageViewer, SignIn, ThreadPermit, ThreadSight};
 use self::limits::VisitLimits;
@@ -235,7 +237,7 @@ struct Wanted {
 async fn serve_list(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Query(wanted): Query<Wanted>,
+    AddressQuery(wanted): AddressQuery<Wanted>,
 ) -> Result<Html<String>, PageProblem> {
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
     let filter = ListFilter { state, query, repo, person, cost, page };
@@ -262,7 +264,7 @@ const fn month() -> u64 {
 async fn serve_costs(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Query(Days { days }): Query<Days>,
+    AddressQuery(Days { days }): AddressQuery<Days>,
 ) -> Result<Html<String>, PageProblem> {
     let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     for one in &mut threads {
@@ -287,8 +289,8 @@ struct Part {
 async fn serve_thread(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
-    Query(part): Query<Part>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
+    AddressQuery(part): AddressQuery<Part>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
@@ -356,7 +358,7 @@ fn list_steps(lines: &[NumberedLine], names: &UserNames) -> Vec<StepView> {
 async fn serve_line(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name, n)): Path<(String, String, u64)>,
+    AddressPath((namespace, name, n)): AddressPath<(String, String, u64)>,
 ) -> Result<Html<String>, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;
@@ -371,7 +373,7 @@ async fn serve_line(
 async fn end_runs(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
     Form(change): Form<SignedChange>,
 ) -> Result<Redirect, PageProblem> {
     let place = parse_place(&namespace, &name)?;

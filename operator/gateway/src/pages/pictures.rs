@@ -1,11 +1,12 @@
 //! Pictures that are part of a thread, as long as Slack has them, under the sign-in of its page.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_pages::find_picture;
 use http::header;
 
+use super::address::AddressPath;
 use super::door::PageViewer;
 use super::{PageProblem, Pages, parse_place};
 
@@ -16,7 +17,7 @@ const PNG: &str = "image/png";
 pub(super) async fn serve_picture(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name, n)): Path<(String, String, u64)>,
+    AddressPath((namespace, name, n)): AddressPath<(String, String, u64)>,
 ) -> Result<Response, PageProblem> {
     let find = |event: &HistoryEvent| match event {
         HistoryEvent::Picture { id, .. } => Some(id.clone()),
@@ -30,7 +31,7 @@ pub(super) async fn serve_picture(
 pub(super) async fn serve_compared(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name, n, place)): Path<(String, String, u64, usize)>,
+    AddressPath((namespace, name, n, place)): AddressPath<(String, String, u64, usize)>,
 ) -> Result<Response, PageProblem> {
     let find = |event: &HistoryEvent| find_picture(event, place).map(str::to_owned);
     let (media_type, bytes) = pages.picture(&viewer, (&namespace, &name, n), find).await?;

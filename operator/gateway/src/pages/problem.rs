@@ -69,7 +69,7 @@ impl IntoResponse for PageProblem {
             Self::NoPage => (
                 StatusCode::NOT_FOUND,
                 "There is no such page",
-                "The address is wrong, or its time is over.".to_owned(),
+                "The address is wrong, or what was there has been removed since.".to_owned(),
                 Some(home()),
             ),
             Self::SignIn { to } => (

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::Form;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use codebutler_crds::SlackTs;
 use codebutler_gateway_core::thread_key::ThreadKey;
@@ -20,6 +20,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
+use super::address::AddressPath;
 use super::door::{PageViewer, ThreadPermit};
 use super::signing::{self, SignedChange};
 use super::{PageProblem, Pages, base_path, parse_place};
@@ -53,7 +54,7 @@ pub(super) struct AnswerForm {
 pub(super) async fn post_reply(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
     Form(form): Form<ReplyForm>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
@@ -89,7 +90,7 @@ pub(super) async fn post_reply(
 pub(super) async fn press_button(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
     Form(form): Form<AnswerForm>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;

@@ -1,6 +1,6 @@
 //! The page of a roadmap that is worked off from a thread, and what changes of it while somebody looks.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::sse::Event;
 use axum::response::{Html, Response};
 use codebutler_history::ThreadPlace;
@@ -9,6 +9,7 @@ use futures::future::select_all;
 use http::StatusCode;
 use tokio::sync::watch;
 
+use super::address::AddressPath;
 use super::door::PageViewer;
 use super::live::{LivePart, PageWatcher, stream_part};
 use super::{PageProblem, Pages, base_path, parse_place};
@@ -17,7 +18,7 @@ use super::{PageProblem, Pages, base_path, parse_place};
 pub(super) async fn serve_roadmap(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<(StatusCode, Html<String>), PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let mut page = pages.roadmap(&viewer, &place).await?;
@@ -31,7 +32,7 @@ pub(super) async fn serve_roadmap(
 pub(super) async fn serve_table(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Html<String>, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let mut page = pages.roadmap(&viewer, &place).await?;
@@ -43,7 +44,7 @@ pub(super) async fn serve_table(
 pub(super) async fn serve_events(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Response, PageProblem> {
     let own = parse_place(&namespace, &name)?;
     pages.permit(&viewer, &own).await?;

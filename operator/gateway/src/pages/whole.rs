@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use codebutler_gateway_core::low_priority::run_low_priority;
@@ -12,6 +12,7 @@ use codebutler_history::{HistoryStore as _, RunTrajectory};
 use http::header;
 use tokio::time::Instant;
 
+use super::address::AddressPath;
 use super::door::PageViewer;
 use super::{PageProblem, Pages, parse_place};
 
@@ -31,7 +32,7 @@ const STRIDE: u64 = 1024;
 pub(super) async fn serve_lines(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     if pages.permit(&viewer, &place).await?.0.lines == 0 {
@@ -70,7 +71,7 @@ pub(super) async fn serve_lines(
 pub(super) async fn serve_trajectory(
     State(pages): State<Pages>,
     viewer: PageViewer,
-    Path((namespace, name)): Path<(String, String)>,
+    AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let (summary, _) = pages.permit(&viewer, &place).await?;

@@ -114,8 +114,18 @@ async fn strangers_and_other_sites_get_nothing() {
     assert!(gone.contains("There is no such page") && !gone.contains("events.jsonl"), "{gone}");
     let icon = client.get(url(&team, "/assets/icon.svg")).send().await.unwrap();
     assert_eq!(icon.headers()["content-type"], "image/svg+xml");
-    for odd in ["/team/..%2f..%2fetc", "/%2e%2e/x", "/team/x/lines/1", "/a/b/c/d"] {
-        assert_eq!(client.get(url(&team, odd)).send().await.unwrap().status(), 404, "{odd}");
+    for odd in [
+        "/team/..%2f..%2fetc",
+        "/%2e%2e/x",
+        "/team/x/lines/1",
+        "/a/b/c/d",
+        "/team/x/lines/one",
+        "/?page=two",
+        "/costs?days=all",
+    ] {
+        let answer = client.get(url(&team, odd)).send().await.unwrap();
+        assert_eq!(answer.status(), 404, "{odd}");
+        assert!(answer.text().await.unwrap().contains("There is no such page"), "{odd}");
     }
     let answer = client.get(url(&team, "/")).send().await.unwrap();
     let policy = answer.headers()["content-security-policy"].to_str().unwrap();
