@@ -30,6 +30,8 @@ struct Costs<'a> {
     budgets: Vec<BudgetRow>,
     tables: Vec<Table>,
     merged: Vec<MoneyRow>,
+    /// Merged pull requests that are not listed.
+    more: usize,
     each: String,
 }
 
@@ -71,6 +73,7 @@ pub fn render_costs(
     let calls = format_count(calls, "model call");
     let cap = budgets::sum_days(budgets, spending.count_repos(threads));
     let (chart, count) = (spending.chart(cap), spending.merged.len().max(1) as u64);
+    let more = spending.merged.len().saturating_sub(ROWS);
     let sum: NanoUsd = spending.merged.iter().map(|(_, cost)| *cost).sum();
     let each = show_money(NanoUsd(sum.0 / count));
     let Spending { all, days: by_day, people, teams, repos, roles, models, mut merged, .. } =
@@ -100,7 +103,18 @@ pub fn render_costs(
         tables.remove(0);
     }
     let budgets = budgets::list_budgets(budgets, names);
-    render_template(&Costs { visitor, days, total, calls, chart, budgets, tables, merged, each })
+    render_template(&Costs {
+        visitor,
+        days,
+        total,
+        calls,
+        chart,
+        budgets,
+        tables,
+        merged,
+        more,
+        each,
+    })
 }
 
 impl Spending {
@@ -200,13 +214,15 @@ impl Table {
         Self::listed(title, rows, all, filter)
     }
 
-    /// Builds a table in the order of `rows`. `filter`: the query parameter of the list that shows a row's threads.
+    /// Builds a table in the order of `rows`, with the sum of those for which there is no room. `filter`: the query
+    /// parameter of the list that shows a row's threads.
     fn listed(
         title: &'static str,
-        rows: Vec<(String, CallTotals)>,
+        mut rows: Vec<(String, CallTotals)>,
         all: NanoUsd,
         filter: Option<&str>,
     ) -> Self {
+        let left = rows.split_off(rows.len().min(ROWS));
         let row = |(name, totals): (String, CallTotals)| {
             let share = u128::from(totals.cost.0) * 1000 / u128::from(all.0.max(1));
             let share = u64::try_from(share).unwrap_or(1000);
@@ -216,7 +232,15 @@ impl Table {
             let name = if name.is_empty() { "not known".to_owned() } else { name };
             MoneyRow { link, share, ..MoneyRow::of(&name, &totals) }
         };
-        Self { title, folded: false, rows: rows.into_iter().take(ROWS).map(row).collect() }
+        let rest = (!left.is_empty()).then(|| {
+            let mut totals = CallTotals::default();
+            for (_, own) in &left {
+                totals.join(own);
+            }
+            MoneyRow { link: None, ..row((format!("{} more", left.len()), totals)) }
+        });
+        let rows = rows.into_iter().map(row).chain(rest).collect();
+        Self { title, folded: false, rows }
     }
 }
 
@@ -320,6 +344,26 @@ mod tests {
         }
         // Seven days are drawn, most of them without costs.
         assert_eq!(page.matches("<rect").count(), 7, "{page}");
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_summed_up() {
+        let many = (0..ROWS as u64 + 10).map(|n| {
+            let number = n + 1;
+            let pull = PullShown { number, url: String::new(), state: "merged".into() };
+            let summary = ThreadSummary {
+                requester: Some(format!("U{n}")),
+                by_purpose: [spent(20 * DAY, "pm", "m", 100)].into(),
+                last: 20 * DAY,
+                pull: Some(pull),
+                ..ThreadSummary::default()
+            };
+            listed(&format!("t/{n}"), "", summary)
+        });
+        let page = render(&many.collect::<Vec<_>>(), 7, 20 * DAY);
+        assert!(page.contains("<th scope=\"row\">10 more</th>"), "{page}");
+        assert!(page.contains(&show_money(NanoUsd(1000))) && !page.contains("person=10"), "{page}");
+        assert!(page.contains("10 more are not listed"), "{page}");
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl ThreadRow {
     fn class(&self) -> &'static str {
         match self.state {
             "running" => "running",
-            "waiting for you" => "waiting",
+            "waiting for people" => "waiting",
             _ => "",
         }
     }
@@ -237,6 +237,7 @@ mod tests {
         for part in [
             "1 thread, ",
             "waits for an answer",
+            "<span class=\"state waiting\">waiting for people</span>",
             "<time datetime=\"1970-01-01T00:01:00Z\" title=\"1970-01-01 00:01:00 UTC\" data-ago>\
              4 min ago</time>",
             "title=\"$0.72748396\">$0.73</data>",

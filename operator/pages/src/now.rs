@@ -69,7 +69,7 @@ impl ThreadNow {
             _ if self.closed => "done",
             _ if !self.working.is_empty() => "running",
             Some(WaitNow { cause: WaitCause::Slot, .. }) => "queued",
-            Some(_) => "waiting for you",
+            Some(_) => "waiting for people",
             None if !self.starting.is_empty() => "running",
             None => return None,
         })

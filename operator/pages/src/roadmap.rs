@@ -24,6 +24,8 @@ pub struct RoadmapPage {
     pub names: UserNames,
     /// Of the items' threads, by name: those that may be seen.
     pub threads: BTreeMap<String, ThreadSummary>,
+    /// The conversation in Slack is known.
+    pub slack: bool,
 }
 
 #[derive(Template)]
@@ -73,7 +75,7 @@ impl Roadmap<'_> {
 
 /// The page of a roadmap.
 pub fn render_roadmap(page: &RoadmapPage, visitor: &PageVisitor) -> String {
-    let tabs = render_tabs(&page.base, &page.summary, "Roadmap", false);
+    let tabs = render_tabs(&page.base, &page.summary, "Roadmap", page.slack);
     render_template(&Roadmap { page, visitor, tabs, table: roadmap_table(page) })
 }
 
@@ -190,6 +192,7 @@ mod tests {
             summary: ThreadSummary { roadmap: Some(known), ..spent(5) },
             threads: threads.into(),
             names: UserNames::from([("U1".to_owned(), "Ana".to_owned())]),
+            slack: true,
         };
         let shown = render_roadmap(&page, &PageVisitor::default());
         for part in [
@@ -200,6 +203,8 @@ mod tests {
             "@Ana was asked: a question waits",
             "1, 2",
             "href=\"/team/shop-a\"",
+            "href=\"/team/shop-1/slack\"",
+            "<dialog id=\"keys\"",
             "href=\"https://git.example/7\"",
             "Changed <time datetime=\"1970-01-01T00:01:01Z\" data-exact>1970-01-01 00:01:01 UTC</time>",
         ] {

@@ -24,7 +24,7 @@ impl ThreadSummary {
             _ if self.closed => "done",
             None => self.told_state(),
             Some(now) => now.state().unwrap_or(match self.told_state() {
-                "waiting for you" if self.has_failed() => "waiting for you",
+                "waiting for people" if self.has_failed() => "waiting for people",
                 _ => "done",
             }),
         }
@@ -115,7 +115,7 @@ mod tests {
             let mut summary = ThreadSummary::default();
             let wait = Some(answer("to approve the plan", people));
             summary.stand(ThreadNow { wait, ..ThreadNow::default() });
-            assert_eq!(summary.state(), "waiting for you");
+            assert_eq!(summary.state(), "waiting for people");
             assert!(people.iter().all(|user| summary.people.contains(*user)));
             summary.pause(&names)
         };

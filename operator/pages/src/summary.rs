@@ -226,7 +226,7 @@ pub struct ThreadSummary {
 }
 
 /// States by which the list of threads can be filtered.
-pub const STATES: [&str; 4] = ["running", "waiting for you", "queued", "done"];
+pub const STATES: [&str; 4] = ["running", "waiting for people", "queued", "done"];
 
 impl ThreadSummary {
     /// One of [`STATES`], as far as the history tells.
@@ -238,7 +238,7 @@ impl ThreadSummary {
         } else if self.waits.contains(QUEUED) {
             "queued"
         } else if !self.waits.is_empty() || self.rest == "waiting" || self.rest == "failed" {
-            "waiting for you"
+            "waiting for people"
         } else {
             "done"
         }

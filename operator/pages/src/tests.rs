@@ -249,6 +249,7 @@ fn page(text: &str) -> String {
                 summary: summary.clone(),
                 threads: [(text.to_owned(), summary.clone())].into(),
                 names: names.clone(),
+                slack: true,
             },
             &visitor,
         ),

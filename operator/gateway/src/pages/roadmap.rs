@@ -123,6 +123,7 @@ impl Pages {
         let seen = self.sight.seen(viewer, listed).await?;
         let name = |one: &ListedThread| one.name.rsplit('/').next().unwrap_or_default().to_owned();
         let threads = seen.into_iter().map(|one| (name(&one), one.summary)).collect();
-        Ok(RoadmapPage { base: base_path(own), summary, threads, ..RoadmapPage::default() })
+        let slack = self.conversation(own).is_some();
+        Ok(RoadmapPage { base: base_path(own), summary, threads, slack, ..RoadmapPage::default() })
     }
 }

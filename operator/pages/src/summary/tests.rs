@@ -25,10 +25,10 @@ fn the_state_follows_all_roles_and_a_timeline_has_their_spans() {
         (6, "pm", HistoryEvent::RunStarted, "running"),
         (7, "coder", HistoryEvent::RunStarted, "running"),
         (9, "pm", ended("idle"), "running"),
-        (12, "coder", ended("waiting"), "waiting for you"),
+        (12, "coder", ended("waiting"), "waiting for people"),
         (13, "coder", HistoryEvent::RunStarted, "running"),
         (14, "coder", ended("idle"), "done"),
-        (15, "", waits("AwaitingUser", true), "waiting for you"),
+        (15, "", waits("AwaitingUser", true), "waiting for people"),
         (20, "", HistoryEvent::Closed { by: None }, "done"),
     ] {
         summary.add(Some(&line(at, role, event)));
