@@ -16,6 +16,7 @@ use codebutler_history::ThreadPlace;
 use codebutler_pages::{ListedThread, PageVisitor, ThreadSummary, UserNames};
 use codebutler_slack::{ProvenPerson, SlackGateway};
 use futures::future::join_all;
+use http::Method;
 use http::header::COOKIE;
 use http::request::Parts;
 use kube::ResourceExt as _;
@@ -53,7 +54,7 @@ impl PageDoor {
             (Self::Signed(sign_in), PageViewer::Person(person))
                 if sign_in.flows.has_ended(&person.session) =>
             {
-                Err(PageProblem::SignIn { to: "/".to_owned() })
+                Err(PageProblem::SignIn { to: "/".to_owned(), unsent: false })
             }
             _ => Ok(()),
         }
@@ -202,11 +203,22 @@ impl FromRequestParts<Pages> for PageViewer {
             let (session, seal) = (value.to_owned(), keys.seal.clone());
             Some(Self::Person(Box::new(SignedInPerson { identity, session, seal })))
         });
-        opened.ok_or_else(|| {
-            let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-            PageProblem::SignIn { to: path.to_owned() }
-        })
+        opened.ok_or_else(|| PageProblem::SignIn { to: return_path(parts), unsent: is_form(parts) })
     }
+}
+
+/// True for a form that was sent, false for a page that was asked for.
+fn is_form(parts: &Parts) -> bool {
+    !matches!(parts.method, Method::GET | Method::HEAD)
+}
+
+/// Path to which somebody returns who has to sign in first. A form's own address shows nothing: its page does.
+fn return_path(parts: &Parts) -> String {
+    if !is_form(parts) {
+        return parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    }
+    let page = parts.uri.path().rsplit_once('/').map_or("", |(page, _)| page);
+    if page.is_empty() { "/".to_owned() } else { page.to_owned() }
 }
 
 /// Reads the cookies of a request as pairs of name and value.
@@ -372,5 +384,21 @@ impl ThreadSight {
             threads.into_iter().filter(|(_, own)| own.iter().all(|(key, _)| open.contains(key)));
         let seen: Vec<_> = seen.map(|(one, _)| one).collect();
         failed.filter(|_| seen.is_empty()).map_or(Ok(seen), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sends_a_form_without_a_session_returns_to_its_page() {
+        let path = |method: Method, address: &str| {
+            let request = http::Request::builder().method(method).uri(address).body(()).unwrap();
+            return_path(&request.into_parts().0)
+        };
+        assert_eq!(path(Method::GET, "/team/shop-1?from=3"), "/team/shop-1?from=3");
+        assert_eq!(path(Method::POST, "/team/shop-1/reply"), "/team/shop-1");
+        assert_eq!(path(Method::POST, "/sign-out"), "/");
     }
 }

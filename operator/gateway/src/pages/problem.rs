@@ -11,6 +11,8 @@ pub(super) enum PageProblem {
     SignIn {
         /// Path to return to after the sign-in.
         to: String,
+        /// A form was sent, and nothing came of it.
+        unsent: bool,
     },
     /// This person may not see the page, which may or may not exist.
     NotShown,
@@ -47,6 +49,18 @@ pub(super) enum PageProblem {
 /// Status, title, text, and where to go from there.
 type ProblemWords = (StatusCode, &'static str, String, Option<(String, &'static str)>);
 
+fn describe_sign_in(address: String, unsent: bool) -> ProblemWords {
+    let (title, text) = if unsent {
+        let text = "Your session has ended, and nothing was sent. Go back in your browser to copy what you wrote, \
+                    then sign in.";
+        ("Sign in again", text)
+    } else {
+        let text = "Threads are shown to the members of the channel that they are held in.";
+        ("Sign in to see this", text)
+    };
+    (StatusCode::UNAUTHORIZED, title, text.to_owned(), Some((address, "Sign in")))
+}
+
 fn describe_gone_link() -> ProblemWords {
     let text = "It works once, for 15 minutes and in one browser. Write in the thread again to get another one.";
     (StatusCode::BAD_REQUEST, "This link has expired", text.to_owned(), None)
@@ -72,12 +86,7 @@ impl IntoResponse for PageProblem {
                 "The address is wrong, or what was there has been removed since.".to_owned(),
                 Some(home()),
             ),
-            Self::SignIn { to } => (
-                StatusCode::UNAUTHORIZED,
-                "Sign in to see this",
-                "Threads are shown to the members of the channel that they are held in.".to_owned(),
-                Some((again(&to), "Sign in")),
-            ),
+            Self::SignIn { to, unsent } => describe_sign_in(again(&to), unsent),
             Self::NotShown => (
                 StatusCode::FORBIDDEN,
                 "This is not shown to you",
