@@ -1,16 +1,17 @@
 //! Live updates of an open page: as server-sent events, or for clients that poll. A line's number is the event's
 //! id, so nothing is missed after a reconnect. A viewer who may not see the thread any more is disconnected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
+use codebutler_crds::wire::history::HistoryLine;
 use codebutler_gateway_core::history::millis_now;
 use codebutler_history::ThreadPlace;
-use codebutler_pages::{ThreadNow, UserNames};
+use codebutler_pages::{ThreadNow, ThreadSummary, UserNames};
 use futures::{Stream, stream};
 use http::HeaderMap;
 use serde::Deserialize;
@@ -49,7 +50,8 @@ pub(super) async fn serve_steps(
     let names = pages.names(&viewer, &place, &summary).await;
     let progress = pages.progress(&place).await;
     // The state and the progress can change without a new line, so they are always rendered.
-    let added = render_added(&pages, &place, after, (&names, &progress), true).await?;
+    let added = read_added(&pages, &place, after, (&progress, true)).await?;
+    let added = added.map(|added| (added.upto, added.render(&place, &names)));
     let (upto, html) = added.unwrap_or((after, String::new()));
     let headers =
         [("content-type", "text/html; charset=utf-8".to_owned()), ("x-upto", upto.to_string())];
@@ -71,8 +73,8 @@ pub(super) async fn serve_events(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = last.and_then(|id| id.parse().ok()).unwrap_or(after);
     let news = pages.shelf.news(&place);
-    let (progress, now) = (BTreeMap::new(), None);
-    stream_part(pages, viewer, place, NewSteps { names, after, progress, now, news })
+    let (progress, now, people) = (BTreeMap::new(), None, summary.people);
+    stream_part(pages, viewer, place, NewSteps { names, people, after, progress, now, news })
 }
 
 /// A part of a page that changes while somebody looks at it.
@@ -168,7 +170,9 @@ impl<P: LivePart> Watching<P> {
 
 /// New lines, progress and state of one thread.
 struct NewSteps {
+    /// Names of these people, as far as they are known.
     names: UserNames,
+    people: BTreeSet<String>,
     after: u64,
     /// Progress of the calls that roles wait for, as last sent.
     progress: BTreeMap<String, String>,
@@ -188,18 +192,17 @@ impl LivePart for NewSteps {
         let PageWatcher { pages, viewer, place } = watcher;
         let (progress, now) = (pages.progress(place).await, pages.sight.now(place));
         let moved = progress != self.progress || now != self.now;
-        if now != self.now && now.as_ref().is_some_and(|now| now.wait.is_some()) {
-            // The people waited for may not have taken part when the page was opened, so their names are read again.
-            let mut summary = pages.shelf.summary(place).await?;
-            pages.sight.overlay(place, &mut summary);
-            self.names = pages.names(viewer, place, &summary).await;
+        let added = read_added(pages, place, self.after, (&progress, moved)).await?;
+        let Some(added) = added else { return Ok(None) };
+        // Somebody speaks for the first time, or is waited for, since the page was opened.
+        let is_asked = now != self.now && now.as_ref().is_some_and(|now| now.wait.is_some());
+        if is_asked || added.summary.people != self.people {
+            self.names = pages.names(viewer, place, &added.summary).await;
+            self.people.clone_from(&added.summary.people);
         }
-        let shown = (&self.names, &progress);
-        let added = render_added(pages, place, self.after, shown, moved).await?;
-        Ok(added.map(|(upto, html)| {
-            (self.after, self.progress, self.now) = (upto, progress, now);
-            Event::default().id(upto.to_string()).data(html)
-        }))
+        let html = added.render(place, &self.names);
+        (self.after, self.progress, self.now) = (added.upto, progress, now);
+        Ok(Some(Event::default().id(added.upto.to_string()).data(html)))
     }
 
     async fn changed(&mut self) {
@@ -207,15 +210,22 @@ impl LivePart for NewSteps {
     }
 }
 
-/// Lines after this one as steps, and where the thread stands now, with the number of the last. `moved`: without
-/// new lines, too.
-async fn render_added(
+/// New lines of a thread, and its summary with them.
+struct AddedLines {
+    /// Number of the last line.
+    upto: u64,
+    lines: Vec<(u64, HistoryLine)>,
+    summary: ThreadSummary,
+}
+
+/// Reads the lines after this one; `None` if there are none. `moved`: an answer without new lines, too, since the
+/// thread stands otherwise than before.
+async fn read_added(
     pages: &Pages,
     place: &ThreadPlace,
     after: u64,
-    (names, progress): (&UserNames, &BTreeMap<String, String>),
-    moved: bool,
-) -> Result<Option<(u64, String)>, PageProblem> {
+    (progress, moved): (&BTreeMap<String, String>, bool),
+) -> Result<Option<AddedLines>, PageProblem> {
     let lines = pages.shelf.lines(place, after.saturating_add(1), LINES).await?;
     if lines.is_empty() && !moved {
         return Ok(None);
@@ -226,7 +236,14 @@ async fn render_added(
     for (role, note) in progress {
         summary.show_progress(role, note);
     }
-    let lines: Vec<_> = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
-    let reader = (names, millis_now());
-    Ok(Some((upto, codebutler_pages::render_added(&base_path(place), &summary, &lines, reader))))
+    let lines = lines.into_iter().filter_map(|(n, line)| Some((n, line?))).collect();
+    Ok(Some(AddedLines { upto, lines, summary }))
+}
+
+impl AddedLines {
+    /// The lines as steps, and where the thread stands now.
+    fn render(&self, place: &ThreadPlace, names: &UserNames) -> String {
+        let reader = (names, millis_now());
+        codebutler_pages::render_added(&base_path(place), &self.summary, &self.lines, reader)
+    }
 }

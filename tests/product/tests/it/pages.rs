@@ -57,6 +57,7 @@ async fn a_thread_is_watched_live_and_read_later() {
             bash("echo first"),
             bash(&format!("echo '{HOSTILE}'; sleep 2; exit 7")).costing(1000, 10, "0.000123457"),
             ScriptStep::say("All done."),
+            ScriptStep::say("For Ben, too."),
         ],
     );
     let team = Setup::new(script).start().await;
@@ -94,6 +95,19 @@ async fn a_thread_is_watched_live_and_read_later() {
     assert!(text(&team, &format!("{page}?q=nowhere")).await.contains("0 found"));
     assert!(text(&team, &format!("{page}/steps?after={end}")).await.len() < whole.len());
     assert!(text(&team, &format!("{page}/events.jsonl")).await.starts_with("{\"v\":1,"));
+
+    // Who speaks for the first time while the page is open is called by their name.
+    let stream = reqwest::get(url(&team, &format!("{page}/events?after={end}"))).await.unwrap();
+    let mut pieces = stream.bytes_stream();
+    let mut heard = pieces.next().await.unwrap().unwrap().to_vec();
+    team.says("ben", Some(&root), "@codebutler.coder and for me?");
+    while !String::from_utf8_lossy(&heard).contains("For Ben, too.") {
+        let piece = tokio::time::timeout(Duration::from_mins(1), pieces.next()).await;
+        heard.extend(piece.expect("an answer").unwrap().unwrap());
+    }
+    let heard = String::from_utf8_lossy(&heard);
+    let ben = &team.stack.users["ben"];
+    assert!(heard.contains("<b>ben</b>") && !heard.contains(&format!("<b>{ben}</b>")), "{heard}");
     team.stop().await;
 }
 
