@@ -126,7 +126,9 @@ impl ThreadReconciler for TellingReconciler<'_> {
 fn may_be_told(thread: &Thread) -> bool {
     let holds = |c: &Condition| match &*c.type_ {
         condition::READY => c.status != "True",
-        condition::QUEUED | condition::AWAITING_USER => c.status == "True",
+        condition::QUEUED | condition::AWAITING_USER | condition::BUDGET_EXCEEDED => {
+            c.status == "True"
+        }
         condition::COLLECTING => true,
         _ => false,
     };
@@ -245,14 +247,23 @@ fn due_reminder(thread: &Thread, repo: &Repo, now: Timestamp) -> Option<ToldWord
     let status = thread.status.as_ref().filter(|_| thread.spec.state == ThreadState::Active)?;
     let wanted = repo.spec.reminders.as_ref()?;
     let waits = |c: &&Condition| c.type_ == condition::AWAITING_USER && c.status == "True";
-    let waits = status.conditions.iter().find(waits)?;
-    let asked = open_questions(status).into_iter().chain(status.asked.clone()).max();
-    let since = asked.as_ref().and_then(time_of).unwrap_or(waits.last_transition_time.0);
+    let waits = status.conditions.iter().find(waits);
+    // A limit that gives way by itself needs nobody.
+    let money = status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+    let money = money.filter(|ask| ask.until.is_none());
+    let questions = waits.map(|_| status.questions_of_roles()).unwrap_or_default();
+    let mut deeds: Vec<_> = questions.iter().map(|one| one.deed()).collect();
+    deeds.extend(money.map(|_| "to raise the budget"));
+    let asked = match waits {
+        Some(_) => open_questions(status).into_iter().chain(status.asked.clone()).max(),
+        None => money.map(|ask| ask.ts.clone()),
+    };
+    let begun = waits.map(|condition| condition.last_transition_time.0);
+    let since = asked.as_ref().and_then(time_of).or(begun)?;
     let hours = WorkingHours::of(wanted, &repo.spec.limits.time_zone);
     let number = hours.count_reminders(since, now)?;
     let id =
         asked.map_or_else(|| since.as_second().to_string(), |ts| ts.as_str().replace('.', "-"));
-    let deeds: Vec<_> = status.questions_of_roles().iter().map(|one| one.deed()).collect();
     Some(ToldWord {
         kind: WordKind::Reminder,
         id: format!("remind-{id}-{number}"),
@@ -374,5 +385,19 @@ mod tests {
         let word = due_reminder(&thread("Active", &roadmap), &wanted, now).unwrap();
         assert!(word.text.contains("waits for people to start the roadmap, since"), "{word:?}");
         assert_eq!(at("2026-01-01T14:01:00Z", "True", &repo(serde_json::Value::Null)), None);
+
+        // Its roles have mail, so that nobody counts as asked; it goes on with a person's answer all the same.
+        let mut ask = json!({"ts": "1767268800.000100", "limit": "perThread", "roles": ["pm"]});
+        let money = |ask: &serde_json::Value| {
+            let reached = condition("BudgetExceeded", "True", "LimitReached", "`pm` waits");
+            let thread =
+                thread("Active", &json!({"budget": {"ask": ask}, "conditions": [reached]}));
+            assert!(may_be_told(&thread));
+            due_reminder(&thread, &wanted, now).map(|word| format!("{}: {}", word.id, word.text))
+        };
+        let expected = "remind-1767268800-000100-0: This thread still waits for people to raise the budget, since <t:1767268800>.";
+        assert_eq!(money(&ask).as_deref(), Some(expected));
+        ask["until"] = json!("2026-01-02T00:00:00Z");
+        assert_eq!(money(&ask), None, "it goes on by itself");
     }
 }
