@@ -48,7 +48,7 @@ use crate::web::WebSpec;
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
     printcolumn = r#"{"name":"Threads","type":"integer","jsonPath":".status.threads.open"}"#,
-    printcolumn = r#"{"name":"Today","type":"string","jsonPath":".status.spend.settled"}"#,
+    printcolumn = r#"{"name":"Spent","type":"string","jsonPath":".status.spend.shown"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.git.url","priority":1}"#,
     printcolumn = r#"{"name":"MCP","type":"string","jsonPath":".status.conditions[?(@.type==\"McpServersReady\")].message","priority":1}"#,

@@ -223,6 +223,10 @@ pub struct RepoSpend {
     /// Cost that the providers billed on that day.
     #[serde(default)]
     pub settled: NanoUsd,
+    /// That cost in cents, with the day, as `kubectl get repos` shows it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub shown: String,
     /// Granted to calls of `holder` and not settled yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub granted: NanoUsd,
@@ -254,6 +258,16 @@ pub struct RepoSpend {
     /// Caps of teams of which people were warned, by the team's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub teams: BTreeMap<String, WarnedCaps>,
+}
+
+impl RepoSpend {
+    /// Brings what people are shown up to date. The day is named: what is there may be yesterday's.
+    pub fn show(&mut self) {
+        self.shown = match self.day.as_str() {
+            "" => String::new(),
+            day => format!("{} on {day}", self.settled.in_cents()),
+        };
+    }
 }
 
 /// A person's spending. USD.
@@ -340,4 +354,19 @@ fn is_zero(amount: &NanoUsd) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 const fn is_none_yet(count: &u32) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_shown_cents_and_of_which_day_they_are() {
+        let mut spend = RepoSpend { settled: NanoUsd(727_483_960), ..RepoSpend::default() };
+        spend.show();
+        assert_eq!(spend.shown, "", "of no day");
+        spend.day = "2026-11-27".to_owned();
+        spend.show();
+        assert_eq!(spend.shown, "$0.73 on 2026-11-27");
+    }
 }

@@ -55,6 +55,7 @@ impl RepoWriter {
                 let before = repo.status.as_ref().and_then(|status| status.spend.clone());
                 let mut spend = before.clone().unwrap_or_default();
                 let result = change(&mut spend);
+                spend.show();
                 if before.as_ref() == Some(&spend) {
                     return Ok((repo, result));
                 }
