@@ -8,7 +8,7 @@ use crate::UserNames;
 use crate::moment::{show_exactly, show_time};
 use crate::reply::{PageReplies, render_asks, render_reply};
 use crate::run::{PageItem, add_lost_runs, group_steps};
-use crate::step::{StepPlace, StepView, name_author, waited_for};
+use crate::step::{StepPlace, StepView, describe_outcome, name_author, waited_for};
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
 use crate::text::{
     format_duration, group_digits, name_people, render_prose, render_template, show_money,
@@ -245,7 +245,7 @@ impl SpanRow {
         let lasted = format_duration(span.ended.unwrap_or(last).saturating_sub(span.began));
         let (who, what) = match span.role.as_str() {
             "" => (format!("waits for {}", waited_for(&span.what)), String::new()),
-            role => (role.to_owned(), span.what.clone()),
+            role => (role.to_owned(), describe_outcome(&span.what).to_owned()),
         };
         let what = if span.ended.is_none() { "goes on".to_owned() } else { what };
         Self { who, from: show_exactly(span.began), lasted, what }

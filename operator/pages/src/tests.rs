@@ -430,3 +430,14 @@ fn a_thread_without_words_is_called_by_its_name() {
     assert!(shown.contains("<h1>team/shop-1</h1>"), "{shown}");
     assert!(shown.contains("<title>team/shop-1 · CodeButler</title>"), "{shown}");
 }
+
+#[test]
+fn the_timeline_says_in_words_how_a_run_ended() {
+    let (role, what) = ("pm".to_owned(), "idle".to_owned());
+    let span =
+        crate::TimeSpan { role, what, began: 5, ended: Some(9), ..crate::TimeSpan::default() };
+    let summary = ThreadSummary { spans: vec![span], last: 9, ..ThreadSummary::default() };
+    let page = ThreadPage { summary, ..ThreadPage::default() };
+    let shown = crate::render_thread(&page, &PageVisitor::default());
+    assert!(shown.contains("<td>is done</td>") && !shown.contains("idle"), "{shown}");
+}
