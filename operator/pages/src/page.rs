@@ -12,6 +12,7 @@ use crate::step::{StepPlace, StepView, describe_outcome, name_author, waited_for
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
 use crate::text::{
     format_duration, group_digits, name_people, render_prose, render_template, show_money,
+    without_page_link,
 };
 use crate::timeline::PageTimeline;
 
@@ -297,7 +298,7 @@ impl Now<'_> {
     }
 
     fn prose(&self, text: &str) -> String {
-        render_prose(text, TextDialect::Slack, self.names)
+        render_prose(&without_page_link(text), TextDialect::Slack, self.names)
     }
 
     fn name<'a>(&'a self, user: &'a str) -> &'a str {

@@ -14,6 +14,7 @@ use crate::compared::PicturePair;
 use crate::now::LOST;
 use crate::text::{
     TextBlock, format_count, format_duration, group_digits, name_people, render_prose, show_money,
+    without_page_link,
 };
 
 /// The place of a line on a thread's page.
@@ -102,7 +103,7 @@ impl StepView {
             HistoryEvent::Message { author, text, .. } => Self {
                 who: name_author(author),
                 class: "message",
-                prose: Some(render_prose(text, TextDialect::Slack, names)),
+                prose: Some(render_prose(&without_page_link(text), TextDialect::Slack, names)),
                 ..self
             },
             HistoryEvent::Picture { name, author, .. } => self.picture(name, author),

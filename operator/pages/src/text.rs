@@ -13,6 +13,9 @@ const SHOWN: usize = 80;
 /// Characters of a line that are.
 const WIDE: usize = 2000;
 
+/// Words of the link to a thread's page under the first answer in Slack.
+pub const WATCH: &str = "Watch what happens";
+
 /// Row of a text or patch, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextRow {
@@ -115,6 +118,20 @@ pub(crate) fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) 
     render_html(&name_dates(text), dialect, &|part| name_people(part, names))
 }
 
+/// A role's message without the link to the page that shows it.
+pub(crate) fn without_page_link(text: &str) -> Cow<'_, str> {
+    let link = format!("{WATCH} (http");
+    if !text.contains(&link) {
+        return Cow::Borrowed(text);
+    }
+    let is_link = |part: &&str| part.starts_with(&link) && part.ends_with(')');
+    let lines = text.lines().filter_map(|line| {
+        let left: Vec<_> = line.split(" · ").filter(|part| !is_link(part)).collect();
+        (!left.is_empty()).then(|| left.join(" · "))
+    });
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// Slack's marks of moments as the words that come with them.
 fn name_dates(text: &str) -> Cow<'_, str> {
     const BEGIN: &str = "<!date^";
@@ -185,6 +202,17 @@ mod tests {
             ("none", "none"),
         ] {
             assert_eq!(name_people(text, &names), expected);
+        }
+    }
+
+    #[test]
+    fn a_page_does_not_lead_to_itself() {
+        for (text, expected) in [
+            ("Plan.\nsimple · Watch what happens (https://p.test/team/a-1)", "Plan.\nsimple"),
+            ("Plan.\n\nWatch what happens (https://p.test/team/a-1)", "Plan.\n"),
+            ("Watch what happens (and when)", "Watch what happens (and when)"),
+        ] {
+            assert_eq!(without_page_link(text), expected);
         }
     }
 

@@ -22,6 +22,7 @@ use codebutler_gateway_core::identity;
 use codebutler_gateway_core::masks;
 use codebutler_gateway_core::rights::{self, DecisionRights};
 use codebutler_gateway_core::threads::explain_unwritten;
+use codebutler_pages::WATCH;
 use codebutler_slack::{self, RoleContext, WantedInbox};
 use http::header::{CONTENT_TYPE, HeaderName};
 use kube::ResourceExt as _;
@@ -137,7 +138,7 @@ fn page_link(gateway: &SharedGateway, caller: &ProvenCaller) -> Option<String> {
     let roles = thread.status.iter().flat_map(|status| status.roles.values());
     let is_first = roles.into_iter().all(|role| role.said.is_none());
     let page = gateway.work.context.page(&caller.key()).filter(|_| is_first)?;
-    Some(format!("[Watch what happens]({page})"))
+    Some(format!("[{WATCH}]({page})"))
 }
 
 /// The query of `/v1/pictures`.
