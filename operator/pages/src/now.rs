@@ -21,6 +21,8 @@ pub struct ThreadNow {
     /// Roles without a pod: whatever they did has stopped.
     pub away: BTreeSet<String>,
     pub wait: Option<WaitNow>,
+    /// Number and state of the pull request.
+    pub pull: Option<(u64, &'static str)>,
 }
 
 /// A wait, with those who can end it.

@@ -14,6 +14,12 @@ impl ThreadSummary {
             }
         }
         self.closed |= now.closed;
+        // A history tells each state once: of one that is opened again it says that it is closed.
+        if let (Some(pull), Some((number, state))) = (&mut self.pull, now.pull)
+            && pull.number == number
+        {
+            state.clone_into(&mut pull.state);
+        }
         self.people.extend(now.wait.iter().flat_map(|wait| wait.people.iter().cloned()));
         self.now = Some(now);
     }
@@ -105,6 +111,23 @@ mod tests {
         summary.stand(ThreadNow { starting, away, ..ThreadNow::default() });
         assert_eq!((summary.open_runs().count(), summary.lost_runs().count()), (0, 1));
         assert_eq!((summary.state(), summary.beginning()), ("running", vec!["pm"]));
+    }
+
+    #[test]
+    fn a_pull_request_that_was_opened_again_is_open() {
+        let pull = |number, state: &str| HistoryEvent::PullRequest {
+            number,
+            url: String::new(),
+            state: state.to_owned(),
+        };
+        let mut summary = ThreadSummary::default();
+        for (at, state) in [(10, "open"), (20, "closed")] {
+            summary.add(Some(&line(at, "", pull(7, state))));
+        }
+        summary.stand(ThreadNow { pull: Some((6, "merged")), ..ThreadNow::default() });
+        assert_eq!(summary.pull.as_ref().unwrap().state, "closed", "another one");
+        summary.stand(ThreadNow { pull: Some((7, "open")), ..ThreadNow::default() });
+        assert_eq!(summary.pull.as_ref().unwrap().state, "open");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_crds::thread::{RoleState, ThreadState};
+use codebutler_crds::thread::{PullState, RoleState, ThreadState};
 use codebutler_crds::{Thread, ThreadStatus, condition};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_history::ThreadPlace;
@@ -53,7 +53,17 @@ fn stand_of(thread: &Thread) -> ThreadNow {
     let working = named(&runs);
     starting.retain(|role| !working.contains(role));
     let wait = find_wait(thread, status, working.is_empty() && starting.is_empty());
-    ThreadNow { closed, working, starting, away: named(&|role| !has_pod(role)), wait }
+    let pull = status.pull_request.as_ref().map(|pull| (pull.number, name_state(pull.state)));
+    ThreadNow { closed, working, starting, away: named(&|role| !has_pod(role)), wait, pull }
+}
+
+/// The state of a pull request, as histories have it.
+fn name_state(state: Option<PullState>) -> &'static str {
+    match state.unwrap_or(PullState::Open) {
+        PullState::Open => "open",
+        PullState::Merged => "merged",
+        PullState::Closed => "closed",
+    }
 }
 
 /// `rests`: no role works or is about to.
@@ -118,7 +128,10 @@ mod tests {
             "lead": {"inbox": mail, "done": mail, "state": "Idle"}}}));
         let set = |roles: &[&str]| roles.iter().map(|role| (*role).to_owned()).collect();
         let (working, starting, away) = (set(&["coder"]), set(&["pm"]), set(&["pm", "lead"]));
-        assert_eq!(now, ThreadNow { closed: false, working, starting, away, wait: None });
+        let idle = ThreadNow { working, starting, away, ..ThreadNow::default() };
+        assert_eq!(now, idle);
+        let again = json!({"number": 7, "url": "https://git.example/7", "state": "closed"});
+        assert_eq!(stand(&json!({"pullRequest": again})).pull, Some((7, "closed")));
     }
 
     #[test]
