@@ -70,6 +70,9 @@ impl TranscriptState {
         message: Option<&SlackTs>,
         known: bool,
     ) {
+        if let Some(text) = text {
+            self.reviews.approve(text);
+        }
         let plan = match (text, message) {
             (Some(_), _) if known => None,
             (Some(_), Some(ts)) => Some(format!(

@@ -14,8 +14,10 @@ pub struct RoleReviews {
     pub is_planned: bool,
     /// Tests that there have to be and are not.
     pub missing_tests: Vec<String>,
-    /// Runs of this role in which each other role has addressed it.
+    /// Runs of this role in which each other role has addressed it, since the plan was approved.
     heard: BTreeMap<String, HeardRuns>,
+    /// The approved plan that the role works by.
+    plan: Option<String>,
 }
 
 /// Runs in which a role has addressed this one.
@@ -32,6 +34,14 @@ impl RoleReviews {
         self.missing_tests = missing_tests.to_vec();
     }
 
+    /// Begins to count anew with another plan: reviews of earlier work say nothing of it.
+    pub(super) fn approve(&mut self, plan: &str) {
+        if self.plan.as_deref() != Some(plan) {
+            self.heard.clear();
+            self.plan = Some(plan.to_owned());
+        }
+    }
+
     /// Counts other roles' messages, once in a run: a review may take several.
     pub(super) fn hear(&mut self, run: Option<&str>, messages: &[ThreadMessage]) {
         for message in messages.iter().filter(|message| message.addressed) {
@@ -44,7 +54,7 @@ impl RoleReviews {
         }
     }
 
-    /// Number of runs of this role in which another one has addressed it.
+    /// Number of runs of this role in which another one has addressed it, for the approved plan.
     pub fn count_times(&self, role: &str) -> u32 {
         self.heard.get(role).map_or(0, |heard| heard.count)
     }
@@ -88,5 +98,41 @@ mod tests {
         assert_eq!(reviews.count_times("reviewer"), 1, "it speaks to somebody else");
         reviews.hear(Some("r3"), &[message(5, true)]);
         assert_eq!((reviews.count_times("reviewer"), reviews.count_times("lead")), (2, 0));
+    }
+
+    #[test]
+    fn reviews_of_earlier_work_do_not_count_for_the_next_plan() {
+        let mut state = TranscriptState::default();
+        let plan = |text: &str| TranscriptRecord::ApprovedPlan {
+            text: Some(text.to_owned()),
+            guides: None,
+            message: None,
+            known: false,
+        };
+        let review = |n: u32| TranscriptRecord::Taken {
+            messages: vec![ThreadMessage {
+                ts: format!("{n}.000000").parse().unwrap(),
+                author: MessageAuthor::Role { role: "reviewer".to_owned() },
+                text: "a total is wrong".to_owned(),
+                addressed: true,
+                pictures: Vec::new(),
+            }],
+            pending: Vec::new(),
+            pictures: Vec::new(),
+        };
+        state.apply(&plan("use cents"));
+        for n in 1..=2 {
+            let run = format!("r{n}");
+            state.apply(&TranscriptRecord::RunStarted { run, at: 1, brief: false });
+            state.apply(&review(n));
+        }
+        // The same plan again, with other guides.
+        state.apply(&plan("use cents"));
+        assert_eq!(state.reviews().count_times("reviewer"), 2);
+        state.apply(&plan("add a coupon"));
+        assert_eq!(state.reviews().count_times("reviewer"), 0);
+        state.apply(&TranscriptRecord::RunStarted { run: "r3".into(), at: 1, brief: false });
+        state.apply(&review(3));
+        assert_eq!(state.reviews().count_times("reviewer"), 1);
     }
 }
