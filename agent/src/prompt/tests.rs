@@ -47,6 +47,7 @@ pub(super) fn session() -> RoleSession {
         models: vec![],
         stronger: None,
         steps_up: false,
+        is_strongest: false,
         tool_overrides: std::collections::BTreeMap::default(),
         test: None,
         planned: vec![],

@@ -22,7 +22,11 @@ const SENT_BACK: u32 = 2;
 impl Agent {
     /// Switches to the stronger model for the rest of the run once something speaks against the one that works. The
     /// message is posted before the switch is recorded: repeated after a crash, the same key posts nothing again.
+    /// The model for complex work stays: beside it, the others are weaker.
     pub(super) async fn escalate(&mut self) -> Result<(), RunError> {
+        if self.session.is_strongest {
+            return Ok(());
+        }
         let state = self.transcript.state();
         let Some(run) = state.run().filter(|run| run.model.is_none()) else { return Ok(()) };
         let current = self.model().to_owned();

@@ -202,6 +202,26 @@ async fn work_that_turns_out_hard_goes_to_the_stronger_model() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hard_work_is_not_taken_from_the_strongest_model() {
+    let bash = |command: &str| calls(&[("Bash", json!({"command": command}))]);
+    let steps = ["false", "echo a", "false", "echo b", "echo c"].map(bash);
+    let mut world = World::new(in_order(steps.into_iter().chain([says("done")]).collect())).await;
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.models = vec!["scripted/pm".into(), "scripted/other".into()];
+        inner.session.stronger = Some("scripted/other".into());
+        inner.session.is_strongest = true;
+        inner.session.test = Some("false".into());
+        inner.session.max_turns = 7;
+        inner.say("go", true);
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert!(inner.requests.iter().all(|body| body["model"] == "scripted/pm"));
+    assert_eq!((inner.requests.len(), inner.post_texts()), (6, vec!["done"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_fail_three_times_call_the_stronger_model_early_in_a_run() {
     let bash = |command: &str| calls(&[("Bash", json!({"command": command}))]);
     let steps = ["false", "echo a", "false", "echo b", "false"].map(bash);

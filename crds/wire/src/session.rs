@@ -131,6 +131,9 @@ pub struct RoleSession {
     /// True if `stronger` is the role's model for complex work, and not only another view.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steps_up: bool,
+    /// True if `model` itself is the role's model for complex work: `stronger` is only another view then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_strongest: bool,
     /// The Repo's risk tiers by tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_overrides: BTreeMap<String, RiskTier>,

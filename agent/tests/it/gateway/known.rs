@@ -129,6 +129,7 @@ impl Inner {
                 models: vec![],
                 stronger: None,
                 steps_up: false,
+                is_strongest: false,
                 tool_overrides: BTreeMap::default(),
                 test: None,
                 planned: vec![],

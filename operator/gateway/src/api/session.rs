@@ -115,6 +115,7 @@ fn describe_session(
     let stronger = role.model.stronger_than(&model).map(str::to_owned);
     let hardest = role.model.tiers.as_ref().and_then(|tiers| tiers.complex.as_ref());
     let steps_up = hardest.is_some() && hardest == stronger.as_ref();
+    let is_strongest = hardest == Some(&model);
     let test = receipt::test_command(&caller.repo, &status).map(str::to_owned);
     let looks_back = looks_back(&caller.repo, &status);
     let unhelpful = unhelpful_answers(role.tools.offered().any(|tool| tool == LOOKS_BACK), &status);
@@ -148,6 +149,7 @@ fn describe_session(
         models: talking_models(&role.model),
         stronger,
         steps_up,
+        is_strongest,
         tool_overrides: caller.repo.spec.policy.tool_overrides.clone(),
         test,
         planned,
