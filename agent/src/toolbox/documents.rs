@@ -23,6 +23,10 @@ const KEPT: usize = 3;
 /// Pages and pictures that are named, and how long that may be.
 const NAMED: usize = 40;
 const MAX_NAMES: usize = 1_500;
+/// Bytes of a page where a document marks none: less than Read shows at once.
+const PAGE: usize = 40_000;
+/// Bytes that the number of a line takes.
+const NUMBER: usize = 8;
 
 /// Cache key of a document, with the file's identity, size and time, so that it changes when the file does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +151,12 @@ fn choose_lines(
     let Some(pages) = args.pages.as_deref().map(str::trim).filter(|pages| !pages.is_empty()) else {
         return Ok(args.clone());
     };
-    let total = text.places.len();
+    // An archive is a list of names.
+    if text.text.is_empty() {
+        return Ok(args.clone());
+    }
+    let starts = page_starts(text);
+    let total = starts.len();
     let number = |text: &str| text.trim().parse::<usize>().ok();
     let (first, last) = match pages.split_once('-') {
         Some((first, last)) => (number(first), number(last).or(Some(total))),
@@ -156,21 +165,36 @@ fn choose_lines(
     let (Some(first), Some(last)) = (first.filter(|first| *first > 0), last) else {
         return Err(ToolError::refused("`pages` is a number, or two such as `2-5`"));
     };
-    let Some(place) = text.places.get(first - 1) else {
+    let Some(start) = starts.get(first - 1).copied() else {
         return Err(ToolError::refused(format!(
             "`{shown}` has only {total} pages, slides or sheets"
         )));
     };
-    let end = text
-        .places
-        .get(last.max(first))
-        .map_or_else(|| text.text.lines().count() + 1, |next| next.line);
+    let end = starts.get(last.max(first)).copied();
+    let end = end.unwrap_or_else(|| text.text.lines().count() + 1);
     let narrow = |lines: usize| u32::try_from(lines).ok();
     Ok(args::ReadArgs {
-        offset: narrow(place.line),
-        limit: narrow(end.saturating_sub(place.line)),
+        offset: narrow(start),
+        limit: narrow(end.saturating_sub(start)),
         ..args.clone()
     })
+}
+
+/// First lines of the pages, slides or sheets, from 1. What stands before the first mark is pages, too: Word marks
+/// the second page first, and other writers mark none.
+fn page_starts(text: &DocumentText) -> Vec<usize> {
+    let unmarked = text.places.first().map_or(usize::MAX, |place| place.line.saturating_sub(1));
+    let (mut starts, mut size) = (Vec::new(), 0);
+    for (index, line) in text.text.lines().take(unmarked).enumerate() {
+        let length = line.len() + NUMBER;
+        if starts.is_empty() || size + length > PAGE {
+            starts.push(index + 1);
+            size = 0;
+        }
+        size += length;
+    }
+    starts.extend(text.places.iter().map(|place| place.line));
+    starts
 }
 
 fn name_places(places: &[Place]) -> String {
@@ -269,5 +293,37 @@ mod tests {
         );
         assert!(page("6").unwrap_err().contains("only 5"));
         assert!(page("x").unwrap_err().contains("`pages`"));
+    }
+
+    #[test]
+    fn what_stands_before_the_first_mark_is_pages_too() {
+        let place = |title: &str, line| Place { title: title.to_owned(), line };
+        let page = |text: &DocumentText, pages: &str| {
+            let args = args::ReadArgs { pages: Some(pages.to_owned()), ..Default::default() };
+            show_document("a.docx", text, &args).map_err(|error| error.to_string())
+        };
+        // Word marks where the second page began.
+        let word = DocumentText {
+            places: vec![place("Page 2 as Word last laid it out", 2), place("Headers", 4)],
+            text: "first\n== Page 2 ==\nsecond\n== Headers ==\ndraft\n".to_owned(),
+            ..DocumentText::default()
+        };
+        let [one, two, three] = ["1", "2", "3"].map(|pages| page(&word, pages).unwrap());
+        assert!(one.contains("\tfirst") && !one.contains("second"), "{one}");
+        assert!(two.contains("\tsecond") && !two.contains("first"), "{two}");
+        assert!(three.contains("\tdraft") && !three.contains("second"), "{three}");
+        // Others mark nothing: each page is as much as is shown at once, and none is lost between them.
+        let line = "x".repeat(990);
+        let lines: Vec<String> = (0..100).map(|n| format!("{n} {line}")).collect();
+        let long = DocumentText { text: lines.join("\n"), ..DocumentText::default() };
+        let shown: Vec<String> = (1..=3).map(|n| page(&long, &n.to_string()).unwrap()).collect();
+        for n in 0..100 {
+            let found = shown.iter().filter(|text| text.contains(&format!("\t{n} x")));
+            assert_eq!(found.count(), 1, "line {n}");
+        }
+        assert!(page(&long, "4").unwrap_err().contains("only 3"));
+        // An archive has names and no pages.
+        let archive = DocumentText { parts: document().parts, ..DocumentText::default() };
+        assert!(page(&archive, "1").unwrap().contains("picture-1"));
     }
 }
