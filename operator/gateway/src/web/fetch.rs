@@ -16,9 +16,10 @@ use url::Url;
 use super::ask::{
     FetchError, MOST_REDIRECTS, PageRules, TIMEOUT, ask_host, next_address, page_request, parse_url,
 };
+use super::charset::{decode_text, named_encoding};
 use super::found::stays_on_site;
 use super::robots::RobotsCache;
-use super::text;
+use super::text::{self, AnswerForm};
 
 /// Maximum bytes that are read of a page, and of its text that are handed out together: less than a role is shown of
 /// a result.
@@ -26,6 +27,8 @@ const MOST_READ: usize = 4 << 20;
 const PAGE: usize = 40_000;
 /// Maximum bytes of a page that has to be laid out.
 const MOST_HTML: usize = 1 << 20;
+/// Bytes by which an answer is known.
+const HEAD: usize = 1024;
 /// Timeout of a file, redirects included.
 const FILE_TIMEOUT: Duration = Duration::from_mins(3);
 
@@ -72,19 +75,26 @@ pub(super) async fn fetch_file(
     url: &str,
 ) -> Result<WebFile, FetchError> {
     let deadline = Instant::now() + FILE_TIMEOUT;
-    let opening = open_address(ways, rules, url);
+    let opening = async {
+        let (url, mut answer) = open_address(ways, rules, url).await?;
+        if answer.content_length().is_some_and(|length| length > MAX_SHARED_FILE) {
+            return Err(FetchError::Large);
+        }
+        let mut head = BytesMut::new();
+        fill(&mut answer, &mut head, HEAD).await?;
+        Ok::<_, FetchError>((url, answer, head.freeze()))
+    };
     let opened = tokio::time::timeout(TIMEOUT, opening).await;
-    let (url, answer) = opened.map_err(|_| FetchError::Slow)??;
+    let (url, answer, head) = opened.map_err(|_| FetchError::Slow)??;
     let kind = read_kind(&answer);
-    if !answer.status().is_success() || !text::is_document(&kind, &url) {
+    let form = text::answer_form(&kind, &url, &head);
+    if !answer.status().is_success() || form != AnswerForm::Document {
         return Err(FetchError::Type(kind));
-    }
-    if answer.content_length().is_some_and(|length| length > MAX_SHARED_FILE) {
-        return Err(FetchError::Large);
     }
     let name = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
     let name = name.to_owned();
-    let content = stream::try_unfold((answer, 0), move |(mut answer, sent)| async move {
+    let sent = head.len() as u64;
+    let rest = stream::try_unfold((answer, sent), move |(mut answer, sent)| async move {
         let broken = |why: &str| io::Error::other(why.to_owned());
         let piece = tokio::time::timeout_at(deadline, answer.chunk()).await;
         let piece = piece.map_err(|_| broken("it takes too long"))?;
@@ -95,6 +105,7 @@ pub(super) async fn fetch_file(
         }
         Ok(Some((piece, (answer, sent))))
     });
+    let content = stream::once(std::future::ready(Ok::<_, io::Error>(head))).chain(rest);
     Ok(WebFile { url, name, content: content.boxed() })
 }
 
@@ -123,11 +134,29 @@ async fn open_address(
     Err(FetchError::Redirects)
 }
 
+fn content_type(answer: &reqwest::Response) -> &str {
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.unwrap_or("text/plain")
+}
+
 /// The type that a server names, without its parameters.
 fn read_kind(answer: &reqwest::Response) -> String {
-    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or("text/plain").split(';').next().unwrap_or_default();
+    let kind = content_type(answer).split(';').next().unwrap_or_default();
     kind.trim().to_ascii_lowercase().chars().take(100).collect()
+}
+
+/// Reads on until so many bytes are there, or the answer ends.
+async fn fill(
+    answer: &mut reqwest::Response,
+    body: &mut BytesMut,
+    least: usize,
+) -> Result<(), FetchError> {
+    while body.len() < least {
+        let chunk = answer.chunk().await.map_err(|_| FetchError::Failed("it broke off"))?;
+        let Some(chunk) = chunk else { break };
+        body.extend_from_slice(&chunk);
+    }
+    Ok(())
 }
 
 async fn read_page(
@@ -148,25 +177,27 @@ async fn read_page(
         truncated: false,
         is_document: false,
     };
-    if !text::is_readable(&kind) {
-        read.is_document = status < 400 && text::is_document(&kind, url);
-        return if read.is_document { Ok(read) } else { Err(FetchError::Type(kind)) };
+    let mut body = BytesMut::new();
+    fill(&mut answer, &mut body, HEAD).await?;
+    match text::answer_form(&kind, url, &body) {
+        AnswerForm::Text => {}
+        AnswerForm::Document if status < 400 => {
+            read.is_document = true;
+            return Ok(read);
+        }
+        AnswerForm::Document | AnswerForm::Other => return Err(FetchError::Type(kind)),
     }
     let html = text::is_html(&kind);
     let most = if html { MOST_HTML } else { MOST_READ };
-    let mut body = BytesMut::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|_| FetchError::Failed("it broke off"))? {
-        let room = most - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if chunk.len() > room {
-            read.truncated = true;
-            break;
-        }
-    }
+    fill(&mut answer, &mut body, most + 1).await?;
+    read.truncated = body.len() > most;
+    body.truncate(most);
+    let named = named_encoding(content_type(&answer));
+    let is_markup = html || text::is_xml(&kind);
     // A hostile page may take long to lay out: not on a thread that serves others.
     let turn = egress.layout_turn().await.ok_or(FetchError::Failed("the gateway stops"))?;
     let made = run_low_priority(move || {
-        let made = text::page_text(&body, html);
+        let made = text::page_text(decode_text(&body, named, is_markup).as_bytes(), html);
         // The turn lasts as long as the layout does, even if nobody waits for it any more.
         drop(turn);
         made

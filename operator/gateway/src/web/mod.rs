@@ -1,10 +1,11 @@
 //! `/v1/web/…`: pages and search results for roles that may read the web. [`fetch`] gets one page or file
 //! under the same rules as a workspace's own connections, asked for by [`ask`], and leaves alone what its
-//! site's robots.txt closes ([`robots`]). [`text`] makes words of it. [`search`] asks the service that the
+//! site's robots.txt closes ([`robots`]). [`text`] makes words of it, in the encoding of [`charset`]. [`search`] asks the service that the
 //! Repo or the operator's configuration names; without one a model searches whose provider can. [`found`]
 //! remembers what may be opened since a search has found it, and [`cited`] what was opened.
 
 mod ask;
+mod charset;
 mod cited;
 mod depth;
 mod fetch;

@@ -7,8 +7,53 @@ use super::depth::measure_depth;
 /// Columns that text is laid out in.
 const WIDTH: usize = 120;
 
+/// Content of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerForm {
+    Text,
+    /// A file that a role's toolbox makes text of.
+    Document,
+    Other,
+}
+
+/// Decides what an answer is, by its type, its address and its first bytes: servers that don't know a file's type
+/// call it bytes, or text.
+pub(super) fn answer_form(kind: &str, url: &Url, head: &[u8]) -> AnswerForm {
+    let is_media =
+        ["image/", "audio/", "video/", "font/"].iter().any(|media| kind.starts_with(media));
+    if is_document(kind, url) || (!is_media && begins_document(head)) {
+        AnswerForm::Document
+    } else if is_readable(kind) || (!is_media && looks_like_text(head)) {
+        AnswerForm::Text
+    } else {
+        AnswerForm::Other
+    }
+}
+
+/// Place of the mark in a TAR archive.
+const TAR_MARK: usize = 257;
+
+fn begins_document(head: &[u8]) -> bool {
+    let marks: [&[u8]; 6] = [
+        b"%PDF-",
+        b"PK\x03\x04",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        b"\x1f\x8b\x08",
+        b"\xfd7zXZ\0",
+        b"\x28\xb5\x2f\xfd",
+    ];
+    marks.iter().any(|mark| head.starts_with(mark))
+        || head.get(TAR_MARK..TAR_MARK + 5) == Some(b"ustar")
+}
+
+/// True for bytes without those that no text has. Of UTF-16 the mark of byte order is known.
+fn looks_like_text(head: &[u8]) -> bool {
+    let is_odd = |byte: &u8| matches!(byte, 0..=8 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
+    head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") || !head.iter().any(is_odd)
+}
+
 /// True for a content type of which text can be made.
-pub(super) fn is_readable(kind: &str) -> bool {
+fn is_readable(kind: &str) -> bool {
     let structured = ["+json", "+xml", "+yaml"].iter().any(|suffix| kind.ends_with(suffix));
     let known = matches!(
         kind,
@@ -47,7 +92,7 @@ const DOCUMENT_ENDS: [&str; 14] = [
 ];
 
 /// True for a document; servers that don't know a file's type call it bytes.
-pub(super) fn is_document(kind: &str, url: &Url) -> bool {
+fn is_document(kind: &str, url: &Url) -> bool {
     let name = url.path().to_ascii_lowercase();
     let is_bytes = matches!(kind, "application/octet-stream" | "binary/octet-stream" | "");
     DOCUMENTS.iter().any(|known| kind.starts_with(known))
@@ -69,6 +114,11 @@ pub(super) fn split_pages(text: &str, most: usize) -> Vec<&str> {
         pages.push(rest);
     }
     pages
+}
+
+/// True for the content types of XML, which names its encoding in itself.
+pub(super) fn is_xml(kind: &str) -> bool {
+    matches!(kind, "application/xml" | "text/xml") || kind.ends_with("+xml")
 }
 
 /// True for the content types of HTML.
@@ -160,6 +210,28 @@ mod tests {
         assert!(!is_document("application/octet-stream", &url("firmware.bin")));
         assert!(!is_document("text/html", &url("report.pdf")), "an error page about it");
         assert!(!is_document("image/png", &url("a.png")));
+    }
+
+    #[test]
+    fn an_answer_of_an_unknown_type_is_what_its_bytes_say() {
+        let url = Url::parse("https://a.dev/x").unwrap();
+        let form = |kind: &str, head: &[u8]| answer_form(kind, &url, head);
+        for kind in ["application/octet-stream", "", "application/x-tex", "application/graphql"] {
+            assert_eq!(form(kind, b"# Guide\n\x1b[1mcaf\xe9\x1b[0m"), AnswerForm::Text, "{kind}");
+            assert_eq!(form(kind, b"\xff\xfeh\0i\0"), AnswerForm::Text, "{kind}");
+            assert_eq!(form(kind, b"\x7fELF\x02\x01\x01\0"), AnswerForm::Other, "{kind}");
+        }
+        // A file that lies about its type, or whose server does.
+        for kind in ["text/plain", "text/html", "application/octet-stream", "application/x-pdf"] {
+            assert_eq!(form(kind, b"%PDF-1.7\n"), AnswerForm::Document, "{kind}");
+        }
+        let tar = [&[b'a'; 257][..], b"ustar\0"].concat();
+        assert_eq!(form("application/x-ustar", &tar), AnswerForm::Document);
+        assert_eq!(form("text/html", b"<p>not found"), AnswerForm::Text);
+        assert_eq!(form("application/pdf", b"<p>not found"), AnswerForm::Document, "it says so");
+        for media in ["image/png", "image/svg+xml", "video/mp4", "font/woff2"] {
+            assert_eq!(form(media, b"plain"), AnswerForm::Other, "{media}");
+        }
     }
 
     #[test]

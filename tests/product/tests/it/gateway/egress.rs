@@ -205,7 +205,8 @@ async fn a_document_is_handed_to_the_role_whole_under_the_rules_of_pages() {
     let picture = server(page("image/png", "PNG")).await;
     let huge = server(page("application/pdf", "").replace(": 0", ": 99999999")).await;
     let inward = server(moved(&format!("http://{unlisted}/x.pdf"))).await;
-    world.allow(&[&pdf, &picture, &huge, &inward].map(String::as_str)).await;
+    let misnamed = server(page("text/plain", "%PDF-1.7 and no text")).await;
+    world.allow(&[&pdf, &picture, &huge, &inward, &misnamed].map(String::as_str)).await;
     let shown = eventually("the caches know", || async {
         let wanted = json!({"url": format!("http://{pdf}/a.pdf")});
         let (status, shown) = world.post("pm", FETCH, &wanted).await;
@@ -223,6 +224,10 @@ async fn a_document_is_handed_to_the_role_whole_under_the_rules_of_pages() {
     };
     let whole = get("pm", format!("http://{pdf}/a.pdf")).await;
     assert_eq!(whole, (200, "%PDF-1.7 and so on".to_owned()));
+    let wanted = json!({"url": format!("http://{misnamed}/")});
+    assert_eq!(world.post("pm", FETCH, &wanted).await.1["isDocument"], true, "by its bytes");
+    let whole = get("pm", format!("http://{misnamed}/")).await;
+    assert_eq!(whole, (200, "%PDF-1.7 and no text".to_owned()));
     for (role, url, words) in [
         ("pm", format!("http://{unlisted}/x.pdf"), "not"),
         ("pm", format!("http://{inward}/x.pdf"), "not"),
