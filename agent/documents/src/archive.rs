@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use zip::ZipArchive;
 
 use super::kind::{DocumentKind, is_document, sniff_kind};
-use super::package::explain_zip;
+use super::package::{explain_read, explain_zip};
 use super::{
     DocumentContent, DocumentText, MAX_NESTED, MAX_PART, PartEntry, Unreadable, read_nested,
 };
@@ -101,7 +101,8 @@ fn unpack(kind: DocumentKind, bytes: &[u8]) -> Result<Vec<u8>, Unreadable> {
 
 fn read_bounded(reader: impl Read) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
-    reader.take(MAX_UNPACKED + 1).read_to_end(&mut bytes).map_err(Unreadable::damaged)?;
+    let read = reader.take(MAX_UNPACKED + 1).read_to_end(&mut bytes);
+    read.map_err(|error| explain_read(&error))?;
     if bytes.len() as u64 > MAX_UNPACKED {
         return Err(Unreadable::TooLarge(format!(
             "it unpacks to more than {} MiB",

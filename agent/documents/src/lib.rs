@@ -5,6 +5,7 @@
 //! calls this.
 
 mod archive;
+mod drawings;
 mod kind;
 mod legacy;
 mod opendocument;
@@ -153,7 +154,10 @@ fn read_nested(
         }
     };
     if let DocumentContent::Text(text) = &mut found {
-        text.kind = kind.to_string();
+        // A member of an archive has said what it is.
+        if text.kind.is_empty() {
+            text.kind = kind.to_string();
+        }
         text.notes.extend(kind.mismatch(name));
     }
     Ok(found)

@@ -1,7 +1,7 @@
 //! The ZIP file that an Office document is: parts by name, relations between them, all within bounds.
 
 use std::collections::HashMap;
-use std::io::{Cursor, Read as _};
+use std::io::{self, Cursor, Read as _};
 
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -57,7 +57,7 @@ impl Package {
         let most = self.left.min(MAX_PART);
         let part = self.archive.by_index(index).map_err(explain_zip)?;
         let mut bytes = Vec::new();
-        part.take(most + 1).read_to_end(&mut bytes).map_err(Unreadable::damaged)?;
+        part.take(most + 1).read_to_end(&mut bytes).map_err(|error| explain_read(&error))?;
         let size = bytes.len() as u64;
         if size > most {
             return Err(Unreadable::TooLarge(format!(
@@ -141,9 +141,23 @@ pub(crate) fn explain_zip(error: ZipError) -> Unreadable {
             Unreadable::Locked
         }
         ZipError::InvalidPassword => Unreadable::Locked,
-        ZipError::UnsupportedArchive(why) => Unreadable::Unsupported(format!(
-            "is compressed in a way that can't be read here ({why}): unpack it with a program of the workspace, in Bash"
-        )),
+        error @ (ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_)) => {
+            refuse_method(&error)
+        }
         error => Unreadable::damaged(error),
     }
+}
+
+/// Translates an error of a member's reader, which is the first to meet a method that is not known.
+pub(crate) fn explain_read(error: &io::Error) -> Unreadable {
+    match error.kind() {
+        io::ErrorKind::Unsupported => refuse_method(error),
+        _ => Unreadable::damaged(error),
+    }
+}
+
+fn refuse_method(error: &dyn std::fmt::Display) -> Unreadable {
+    Unreadable::Unsupported(format!(
+        "is compressed in a way that can't be read here ({error}): unpack it with a program of the workspace, in Bash"
+    ))
 }

@@ -16,6 +16,8 @@ const MAX_PICTURES: usize = 200;
 const LEAST_SIDE: u32 = 32;
 /// Largest picture that is decoded, in pixels.
 const MAX_PIXELS: u64 = 50_000_000;
+/// Words of the only page of a dynamic form, for readers that can't show it.
+const DYNAMIC: &str = "If this message is not eventually replaced";
 /// Fields of a form that are named.
 const MAX_FIELDS: usize = 2_000;
 
@@ -71,6 +73,11 @@ pub(crate) fn read_pdf(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentCon
     }
     if !broken.is_empty() {
         notes.push(format!("pages that can't be read: {}", name_pages(&broken)));
+    }
+    if total == 1 && sink.contains(DYNAMIC) {
+        notes.push(
+            "it is a dynamic form (XFA), whose pages only Adobe's programs show: ask for it printed to PDF".to_owned(),
+        );
     }
     if let Some(names) = list_attached(&document) {
         notes.push(names);

@@ -59,6 +59,11 @@ impl TextSink {
         self.text.lines().all(|line| line.trim().is_empty() || is_title(line))
     }
 
+    /// True if these words are on one line of it.
+    pub(crate) fn contains(&self, words: &str) -> bool {
+        self.text.contains(words)
+    }
+
     /// The text alone, without its places.
     pub(crate) fn into_text(self) -> String {
         self.text

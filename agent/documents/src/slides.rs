@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use roxmltree::Node;
 
+use super::drawings::{CHART, COMMENTS, DIAGRAM, add_words};
 use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line, table_cell, table_row};
 use super::word::{hand_out_picture, name_pictures};
@@ -200,25 +201,8 @@ fn add_beside(
     sink: &mut TextSink,
     relations: &Relations,
 ) -> Result<(), Unreadable> {
-    for (kind, title, names) in [
-        ("diagramData", "diagram", &["t"][..]),
-        ("chart", "chart", &["v", "t"][..]),
-        ("comments", "comments", &["text", "t"][..]),
-    ] {
-        for target in relations_of(relations, kind) {
-            let Some(text) = package.text(&target)? else { continue };
-            let document = xml::parse(&text)?;
-            let words =
-                document.root_element().descendants().filter(|node| names.contains(&node.local()));
-            let words: Vec<String> = words
-                .filter_map(|node| node.text())
-                .map(one_line)
-                .filter(|text| !text.is_empty())
-                .collect();
-            if !words.is_empty() {
-                sink.line(&format!("[{title}: {}]", words.join("; ")));
-            }
-        }
+    for part in [DIAGRAM, CHART, COMMENTS] {
+        add_words(package, sink, relations, part)?;
     }
     for target in relations_of(relations, "notesSlide") {
         let Some(text) = package.text(&target)? else { continue };

@@ -11,6 +11,8 @@ use crate::Unreadable;
 
 /// Limit on the number of cells in a sheet.
 const MAX_CELLS: usize = 2_000_000;
+/// Limit on the number of links of a sheet.
+const MAX_LINKS: usize = 5_000;
 /// Longest text of one cell, in bytes.
 const MAX_CELL: usize = 32 * 1024;
 
@@ -35,6 +37,8 @@ pub(crate) struct SheetCells {
     pub hidden_columns: Vec<(u32, u32)>,
     /// Merged cells, such as `A1:C1`.
     pub merged: Vec<String>,
+    /// Cells with links, and the ids of the relations that have the addresses.
+    pub links: Vec<(String, String)>,
     /// Headers and footers of the printed page.
     pub printed: Vec<String>,
     /// True if the sheet has more cells than are read.
@@ -182,6 +186,9 @@ impl CellReader<'_> {
                 self.place = Place::Inline;
             }
             "rPh" if !empty => self.phonetic += 1,
+            "hyperlink" if self.sheet.links.len() < MAX_LINKS => {
+                self.sheet.links.extend(attribute(start, "ref").zip(attribute(start, "id")));
+            }
             "mergeCell" => self.sheet.merged.extend(attribute(start, "ref")),
             "oddHeader" | "oddFooter" | "evenHeader" | "evenFooter" | "firstHeader"
             | "firstFooter"

@@ -10,6 +10,7 @@ use quick_xml::events::Event;
 use self::cells::{CellContext, read_cells, resolve, unescape_controls};
 use self::formats::NumberForm;
 use self::print::print_sheet;
+use super::drawings::add_drawings;
 use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::word::{hand_out_picture, name_pictures};
@@ -60,15 +61,19 @@ pub(crate) fn read_workbook(
         }
         let Some(text) = package.text(&sheet.target)? else { continue };
         let hidden = sheet.hidden.map(|how| format!(", {how}")).unwrap_or_default();
+        let own = package.relations(&sheet.target)?;
         if !text.contains("sheetData") {
             sink.begin(&format!("Sheet {}{hidden}", sheet.name));
             sink.line("[a chart, without cells]");
+            add_drawings(&mut package, &mut sink, &own)?;
             continue;
         }
         let cells = read_cells(&text, &context)?;
         drop(text);
         print_sheet(&mut sink, &format!("Sheet {}{hidden}", sheet.name), &cells);
-        add_comments(&mut package, &mut sink, &sheet.target)?;
+        add_links(&mut sink, &cells.links, &own);
+        add_comments(&mut package, &mut sink, &own)?;
+        add_drawings(&mut package, &mut sink, &own)?;
     }
     let mut notes = Vec::new();
     let hidden: Vec<_> = sheets
@@ -191,11 +196,25 @@ fn list_pictures(
     Ok(pictures)
 }
 
+/// Addresses behind cells, which show other words.
+fn add_links(sink: &mut TextSink, links: &[(String, String)], relations: &Relations) {
+    for (place, id) in links {
+        let target = relations.get(id).filter(|relation| relation.external);
+        let target = target.map(|relation| one_line(&relation.target)).unwrap_or_default();
+        if !target.is_empty() {
+            sink.line(&format!("[link {place}] {target}"));
+        }
+    }
+}
+
 /// Comments of a sheet, of both kinds that Excel has.
-fn add_comments(package: &mut Package, sink: &mut TextSink, sheet: &str) -> Result<(), Unreadable> {
-    let relations = package.relations(sheet)?;
-    let threaded = relations_of(&relations, "threadedComment");
-    let plain = relations_of(&relations, "comments");
+fn add_comments(
+    package: &mut Package,
+    sink: &mut TextSink,
+    relations: &Relations,
+) -> Result<(), Unreadable> {
+    let threaded = relations_of(relations, "threadedComment");
+    let plain = relations_of(relations, "comments");
     // Threaded comments are repeated as plain ones for old readers, so only one of the two is read.
     for target in if threaded.is_empty() { plain } else { threaded } {
         let Some(text) = package.text(&target)? else { continue };

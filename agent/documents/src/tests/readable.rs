@@ -107,6 +107,73 @@ fn a_sheet_says_what_it_hides() {
 }
 
 #[test]
+fn what_lies_on_a_sheet_is_read_with_the_addresses_behind_its_cells() {
+    let sheet = r#"<worksheet><sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>Spec</t></is></c></row></sheetData>
+        <hyperlinks xmlns:r="r"><hyperlink ref="A1" r:id="r1"/><hyperlink ref="B1" location="Two!A1"/></hyperlinks></worksheet>"#;
+    let own = relations(&[
+        ("hyperlink", "https://example.com/spec"),
+        ("drawing", "../drawings/drawing1.xml"),
+    ]);
+    let drawing = format!(
+        "<xdr:wsDr xmlns:xdr=\"xdr\" {SPACES}><xdr:sp><xdr:txBody><a:p><a:r><a:t>Ask </a:t></a:r><a:r><a:t>Ana</a:t></a:r></a:p>\
+         <a:p><a:r><a:t>first</a:t></a:r></a:p></xdr:txBody></xdr:sp></xdr:wsDr>"
+    );
+    let drawn = relations(&[("chart", "../charts/chart1.xml")]);
+    let chart = format!(
+        "<c:chart xmlns:c=\"c\" {SPACES}><c:title><a:t>Sales</a:t></c:title><c:v>12</c:v></c:chart>"
+    );
+    let file = xlsx(
+        sheet,
+        &[
+            ("xl/worksheets/_rels/sheet1.xml.rels", own.as_bytes()),
+            ("xl/drawings/drawing1.xml", drawing.as_bytes()),
+            ("xl/drawings/_rels/drawing1.xml.rels", drawn.as_bytes()),
+            ("xl/charts/chart1.xml", chart.as_bytes()),
+        ],
+    );
+    assert_eq!(
+        text_of(file, "a.xlsx").text,
+        "== Sheet One (A1:A1) ==\n|  | A |\n| 1 | Spec |\n[link A1] https://example.com/spec\n\
+         [text box: Ask Ana / first]\n[chart: Sales]\n"
+    );
+}
+
+#[test]
+fn forms_and_charts_of_a_document_have_their_values() {
+    let field = |form: &str| {
+        format!(
+            r#"<w:r><w:fldChar w:fldCharType="begin"><w:ffData>{form}</w:ffData></w:fldChar></w:r>
+            <w:r><w:instrText>FORM</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>"#
+        )
+    };
+    let body = format!(
+        r#"<w:p>{}{}{}<w:r><w:t> end</w:t></w:r></w:p><w:p><w:r><w:drawing><c:chart xmlns:c="c" r:id="r1"/></w:drawing></w:r></w:p>"#,
+        field("<w:checkBox><w:default w:val=\"0\"/><w:checked/></w:checkBox>"),
+        field("<w:checkBox><w:default w:val=\"0\"/></w:checkBox>"),
+        field(
+            "<w:ddList><w:result w:val=\"1\"/><w:listEntry w:val=\"red\"/><w:listEntry w:val=\"blue\"/></w:ddList>"
+        ),
+    );
+    let chart = "<c:chart xmlns:c=\"c\"><c:t>Sales</c:t><c:v>12</c:v></c:chart>";
+    let file = docx(
+        &body,
+        &[("chart", "charts/chart1.xml")],
+        &[("word/charts/chart1.xml", chart.as_bytes())],
+    );
+    assert_eq!(
+        text_of(file, "a.docx").text,
+        "[x][ ]blue end\n[chart]\n\n== Charts and diagrams ==\n[chart: Sales; 12]\n"
+    );
+}
+
+#[test]
+fn a_dynamic_form_is_told_from_its_only_page() {
+    let page = "Please wait... If this message is not eventually replaced by the proper contents";
+    let notes = text_of(pdf(&[page]), "a.pdf").notes;
+    assert!(notes.iter().any(|note| note.contains("XFA")), "{notes:?}");
+}
+
+#[test]
 fn slides_come_in_their_order_with_their_tables() {
     let title = r#"<p:sp><p:nvSpPr><p:nvPr><p:ph type="title"/></p:nvPr></p:nvSpPr><p:txBody><a:p><a:r><a:t>Plan</a:t></a:r></a:p></p:txBody></p:sp>"#;
     let table = r#"<p:grpSp><p:graphicFrame><a:graphic><a:graphicData><a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>x</a:t></a:r></a:p></a:txBody></a:tc><a:tc hMerge="1"/></a:tr></a:tbl></a:graphicData></a:graphic></p:graphicFrame></p:grpSp>"#;
@@ -170,7 +237,10 @@ fn archives_are_listed_and_their_members_read() {
         Ok(DocumentContent::Part { name: "deep.txt".into(), bytes: b"deep".into() })
     );
     match read("report.pdf").unwrap() {
-        DocumentContent::Text(text) => assert!(text.text.contains("In an archive")),
+        DocumentContent::Text(text) => {
+            assert!(text.text.contains("In an archive"));
+            assert_eq!(text.kind, "PDF");
+        }
         other @ DocumentContent::Part { .. } => panic!("{other:?}"),
     }
     assert!(
@@ -181,6 +251,16 @@ fn archives_are_listed_and_their_members_read() {
     );
     assert_eq!(read("docs/b.txt").unwrap_err(), Unreadable::NoPart("docs/b.txt".into()));
     assert_eq!(read("../docs/a.txt").unwrap_err(), Unreadable::NoPart("../docs/a.txt".into()));
+}
+
+#[test]
+fn a_member_that_is_compressed_in_another_way_is_not_called_damaged() {
+    let mut file = zip_of(&[("a.txt", b"hello")]);
+    // The method in the member's own header, and in the directory: LZMA.
+    let directory = file.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+    (file[8], file[directory + 10]) = (14, 14);
+    let said = why(file, Some("a.txt")).to_string();
+    assert!(said.contains("compressed in a way") && said.contains("in Bash"), "{said}");
 }
 
 #[test]

@@ -285,7 +285,10 @@ impl<'r> BodyReader<'r> {
         let passed = words.fields.contains(&true);
         match node.local() {
             "fldChar" => match node.attribute_local("fldCharType") {
-                Some("begin") => words.fields.push(true),
+                Some("begin") => {
+                    words.text.push_str(&form_value(node));
+                    words.fields.push(true);
+                }
                 Some("separate") => {
                     if let Some(last) = words.fields.last_mut() {
                         *last = false;
@@ -355,12 +358,34 @@ impl<'r> BodyReader<'r> {
                 words.boxes.push(text);
             }
         }
+        for (name, mark) in [("chart", "[chart]"), ("relIds", "[diagram]")] {
+            if node.descendants().any(|node| node.has_tag_name_local(name)) {
+                words.text.push_str(mark);
+            }
+        }
         let pictures =
             node.descendants().filter(|node| ["blip", "imagedata"].contains(&node.local()));
         if pictures.filter(|node| node.relation_id().is_some()).count() > 0 {
             words.text.push_str("[picture]");
         }
     }
+}
+
+/// The value of a form's field that is no text: a box, or a choice.
+fn form_value(field: Node<'_, '_>) -> String {
+    let Some(form) = field.child("ffData") else { return String::new() };
+    if let Some(ticked) = form.child("checkBox") {
+        let decides = if ticked.child("checked").is_some() { "checked" } else { "default" };
+        return if ticked.is_switched(decides) { "[x]" } else { "[ ]" }.to_owned();
+    }
+    let value = |node: Node<'_, '_>| node.attribute_local("val").map(str::to_owned);
+    let choice = form.child("ddList").and_then(|list| {
+        let index = list.child("result").or_else(|| list.child("default")).and_then(value);
+        let index = index.and_then(|index| index.parse().ok()).unwrap_or(0);
+        let mut entries = list.children().filter(|node| node.has_tag_name_local("listEntry"));
+        entries.nth(index).and_then(value)
+    });
+    choice.unwrap_or_default()
 }
 
 /// The form to take where the same is written in several.

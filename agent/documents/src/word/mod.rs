@@ -9,6 +9,7 @@ use roxmltree::Node;
 
 use self::body::BodyReader;
 use self::numbering::Numbering;
+use super::drawings::{CHART, DIAGRAM, add_words};
 use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::xml::{self, Element};
@@ -50,6 +51,15 @@ pub(crate) fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentCo
     let mut notes = reader.describe_marks();
     if relations_of(&relations, "altChunk").len() + relations_of(&relations, "aFChunk").len() > 0 {
         notes.push("it includes another file whose text is not shown here".to_owned());
+    }
+    let mut drawn = TextSink::default();
+    for part in [CHART, DIAGRAM] {
+        add_words(&mut package, &mut drawn, &relations, part)?;
+    }
+    let drawn = drawn.into_text();
+    if !drawn.is_empty() {
+        sink.begin("Charts and diagrams");
+        sink.line(drawn.trim_end());
     }
     for (kind, title) in [
         ("header", "Headers"),
