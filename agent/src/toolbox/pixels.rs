@@ -50,6 +50,11 @@ fn decode_picture(bytes: &[u8]) -> Result<DynamicImage, String> {
     Ok(picture)
 }
 
+/// True if the camera has noted that it has to be turned: people see it turned, models may not.
+pub(super) fn is_turned(bytes: &[u8]) -> bool {
+    open_picture(bytes).is_ok_and(|(_, turned)| turned != Orientation::NoTransforms)
+}
+
 /// Width and height of a PNG, JPEG or WebP, as people see it.
 pub(super) fn picture_sides(bytes: &[u8]) -> Option<(u32, u32)> {
     if media_type(bytes) == Some("image/webp") {

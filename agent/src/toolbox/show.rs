@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::ToolError;
 use super::paths::LocatedPath;
-use super::pixels::{ShrunkPicture, shrink_picture};
+use super::pixels::{ShrunkPicture, is_turned, shrink_picture};
 use super::protocol::WorktreePicture;
 
 /// Largest picture, in bytes.
@@ -13,7 +13,7 @@ const MAX_PICTURE: usize = 3 * 1024 * 1024;
 /// Longest side of one that is made smaller, in pixels: models see no more of a larger one.
 const SIDE: u32 = 1_568;
 
-/// A picture. One that is too large for models is shown smaller.
+/// A picture, the right way up. One that is too large for models is shown smaller.
 ///
 /// # Errors
 /// When it is too large and can't be made smaller.
@@ -23,22 +23,28 @@ pub(super) fn read_picture(
     bytes: &[u8],
 ) -> Result<WorktreePicture, ToolError> {
     let (shown, size) = (&at.shown, bytes.len());
-    if size <= MAX_PICTURE {
-        return Ok(WorktreePicture {
-            media_type: media_type.to_owned(),
-            data: STANDARD.encode(bytes),
-            shown: shown.clone(),
-            note: String::new(),
-            sides: None,
-        });
+    let whole = || WorktreePicture {
+        media_type: media_type.to_owned(),
+        data: STANDARD.encode(bytes),
+        shown: shown.clone(),
+        note: String::new(),
+        sides: None,
+    };
+    let fits = size <= MAX_PICTURE;
+    if fits && !is_turned(bytes) {
+        return Ok(whole());
     }
-    let smaller = shrink_picture(bytes, SIDE, MAX_PICTURE).map_err(|why| {
-        ToolError::refused(format!(
-            "`{shown}` is a picture of {size} bytes, of which {MAX_PICTURE} can be shown, and it can't be shown smaller \
-             ({why}): you do not see it. Make a PNG or JPEG copy of at most {SIDE} pixels with Bash, such as with \
-             ImageMagick, ffmpeg or Python's Pillow, and Read that"
-        ))
-    })?;
+    let smaller = match shrink_picture(bytes, SIDE, MAX_PICTURE) {
+        Ok(smaller) => smaller,
+        Err(_) if fits => return Ok(whole()),
+        Err(why) => {
+            return Err(ToolError::refused(format!(
+                "`{shown}` is a picture of {size} bytes, of which {MAX_PICTURE} can be shown, and it can't be shown \
+                 smaller ({why}): you do not see it. Make a PNG or JPEG copy of at most {SIDE} pixels with Bash, such \
+                 as with ImageMagick, ffmpeg or Python's Pillow, and Read that"
+            )));
+        }
+    };
     let ShrunkPicture { media_type, bytes, was: (width, height), is: (shown_width, shown_height) } =
         smaller;
     Ok(WorktreePicture {
@@ -71,6 +77,23 @@ mod tests {
         let mut bytes = Cursor::new(Vec::new());
         image.write_to(&mut bytes, format).unwrap();
         bytes.into_inner()
+    }
+
+    #[test]
+    fn a_picture_that_a_camera_has_turned_is_shown_the_right_way_up() {
+        let at = LocatedPath { full: "/x".into(), shown: "board.jpg".to_owned() };
+        let jpeg = noise(64, 32, ImageFormat::Jpeg);
+        // Exif's orientation 6.
+        let exif = b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+        let turned = [&jpeg[..2], exif, &jpeg[2..]].concat();
+        let picture = read_picture(&at, "image/jpeg", &turned).unwrap();
+        let shown = image::load_from_memory(&STANDARD.decode(&picture.data).unwrap()).unwrap();
+        assert_eq!((shown.width(), shown.height()), (32, 64));
+        let plain = read_picture(&at, "image/jpeg", &jpeg).unwrap();
+        assert_eq!(STANDARD.decode(&plain.data).unwrap(), jpeg, "others stay as they are");
+        // A model may take a picture that can't be decoded here.
+        let picture = read_picture(&at, "image/jpeg", &turned[..60]).unwrap();
+        assert_eq!(STANDARD.decode(&picture.data).unwrap(), turned[..60]);
     }
 
     #[test]
