@@ -3,6 +3,9 @@
 /// Bytes that are looked at.
 const LOOKED_AT: usize = 512;
 
+/// Brands of the container of MP4 that stand for pictures: HEIC and AVIF.
+const PICTURES: [&[u8]; 7] = [b"heic", b"heix", b"heim", b"mif1", b"msf1", b"avif", b"avis"];
+
 /// A form of sound that providers take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoundFormat {
@@ -65,6 +68,13 @@ impl SoundFormat {
 pub fn detect_sound(bytes: &[u8]) -> SoundKind {
     let head = &bytes[..bytes.len().min(LOOKED_AT)];
     let at = |from: usize, mark: &[u8]| head.get(from..from + mark.len()) == Some(mark);
+    // Pictures of phones are in the same container as their sounds, and text in UTF-16 begins like MP3.
+    if at(4, b"ftyp") && PICTURES.iter().any(|brand| at(8, brand)) {
+        return SoundKind::Other("a picture");
+    }
+    if at(0, b"\xff\xfe") {
+        return SoundKind::Other("a text");
+    }
     let sound = match head {
         _ if at(0, b"RIFF") && at(8, b"WAVE") => Some(SoundFormat::Wav),
         _ if at(0, b"ID3") => Some(SoundFormat::Mp3),
@@ -126,6 +136,8 @@ mod tests {
             (b"\x1a\x45\xdf\xa3", sound(SoundFormat::Webm)),
             (b"\0\0\0\x20ftypM4A ", sound(SoundFormat::M4a)),
             (b"FORM\0\0\0\0AIFF", sound(SoundFormat::Aiff)),
+            (b"\0\0\0\x18ftypheic\0\0\0\0", SoundKind::Other("a picture")),
+            (b"\xff\xfeh\0i\0", SoundKind::Other("a text")),
             (b"%PDF-1.7", SoundKind::Other("a PDF")),
             (b"RIFF\0\0\0\0WEBP", SoundKind::Other("a picture or a video")),
             (b"\xff\xd8\xff\xe0", SoundKind::Other("a picture")),

@@ -70,6 +70,9 @@ const THUMBS: [(u16, &str); 6] = [
     (360, "thumb_360"),
 ];
 
+/// Ends of the names of recordings.
+const SOUNDS: [&str; 8] = ["aac", "flac", "m4a", "mp3", "oga", "ogg", "opus", "wav"];
+
 impl SharedMessage {
     /// Never fails: the role learns that there is a file, even if Slack describes it badly.
     pub(crate) fn read(value: &Value, path: &str, unread: &mut UnreadFields) -> Self {
@@ -99,7 +102,10 @@ impl SharedMessage {
 
     /// Whether it is heard rather than read.
     pub(crate) fn is_sound(&self) -> bool {
-        self.mimetype.starts_with("audio/")
+        let end = self.name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
+        // Slack does not know the voice messages of every phone.
+        let is_unknown = matches!(&*self.mimetype, "application/octet-stream" | "application/ogg");
+        self.mimetype.starts_with("audio/") || (is_unknown && SOUNDS.contains(&&*end))
     }
 
     /// Why it can't be had, as Slack says.
@@ -293,6 +299,29 @@ mod tests {
         let mut unread = UnreadFields::default();
         let message = StoredMessage::read(&value, "message", &mut unread);
         (message, unread.iter().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_voice_message_is_heard_even_where_slack_does_not_know_its_kind() {
+        let is_sound = |name: &str, kind: &str| {
+            let file = json!({"id": "F1", "name": name, "mimetype": kind});
+            serde_json::from_value::<SharedMessage>(file).unwrap().is_sound()
+        };
+        for (name, kind) in [
+            ("voice", "audio/mp4"),
+            ("PTT-20260301-WA0001.opus", "application/octet-stream"),
+            ("memo.OGG", "application/ogg"),
+        ] {
+            assert!(is_sound(name, kind), "{name} {kind}");
+        }
+        for (name, kind) in [
+            ("screen.mp4", "video/mp4"),
+            ("core.dump", "application/octet-stream"),
+            ("notes.mp3", "text/plain"),
+            ("memo.ogg", ""),
+        ] {
+            assert!(!is_sound(name, kind), "{name} {kind}");
+        }
     }
 
     #[test]
