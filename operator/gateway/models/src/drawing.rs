@@ -259,6 +259,11 @@ pub(crate) enum DrawnError {
     /// The model answered in words instead.
     #[error("the model made no image and said: {0}")]
     Said(String),
+    #[error(
+        "the provider answered with the address of an image and not with the image itself, which is not fetched: choose a \
+         model for spec.model.image that answers with images (`b64_json`)"
+    )]
+    Address,
     #[error("the model's image is none: its bytes are neither PNG, JPEG, WebP nor GIF")]
     NoImage,
     #[error("the model's image has {0} bytes, and at most {max} MiB are taken: ask for a smaller size", max = MAX_IMAGE >> 20)]
@@ -293,6 +298,9 @@ pub(crate) fn read_images(answer: &[u8], most: usize) -> Result<Vec<Bytes>, Draw
 }
 
 fn read_image(text: &str) -> Result<Bytes, DrawnError> {
+    if text.starts_with("https://") || text.starts_with("http://") {
+        return Err(DrawnError::Address);
+    }
     let data = match text.strip_prefix("data:") {
         Some(url) => url.split_once(";base64,").map_or("", |(_, data)| data),
         None => text,

@@ -131,7 +131,7 @@ fn an_image_is_what_its_bytes_say() {
     assert_eq!(read(json!({"data": [{"b64_json": lies}]})), Err(DrawnError::NoImage));
     assert_eq!(
         read(json!({"data": [{"url": "https://a.example/x.png"}]})),
-        Err(DrawnError::NoImage)
+        Err(DrawnError::Address)
     );
     let refusal = json!({"choices": [{"message": {"content": "I can't draw that."}}]});
     assert_eq!(read(refusal), Err(DrawnError::Said("I can't draw that.".to_owned())));
