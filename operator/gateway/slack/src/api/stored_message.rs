@@ -50,6 +50,8 @@ pub(crate) struct SharedMessage {
     pub file_access: String,
     /// The largest picture that Slack has made of it.
     pub thumb: Option<SlackThumb>,
+    /// A photo that its camera has noted to be turned. Slack's own picture of it is.
+    pub is_turned: bool,
 }
 
 /// A smaller picture of a file, made by Slack: a JPEG or PNG, whatever the file is.
@@ -97,6 +99,8 @@ impl SharedMessage {
             mode: file.take("mode").unwrap_or_default(),
             file_access: file.take("file_access").unwrap_or_default(),
             thumb,
+            // Exif's orientation, of which 1 is upright.
+            is_turned: value["image_exif_rotation"].as_u64().is_some_and(|turn| turn > 1),
         }
     }
 
@@ -299,6 +303,18 @@ mod tests {
         let mut unread = UnreadFields::default();
         let message = StoredMessage::read(&value, "message", &mut unread);
         (message, unread.iter().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_photo_says_that_it_is_not_upright() {
+        let is_turned = |rotation: Value| {
+            let file = json!({"id": "F1", "image_exif_rotation": rotation});
+            serde_json::from_value::<SharedMessage>(file).unwrap().is_turned
+        };
+        assert!(is_turned(json!(6)) && is_turned(json!(3)));
+        for upright in [json!(1), json!("6"), Value::Null] {
+            assert!(!is_turned(upright.clone()), "{upright}");
+        }
     }
 
     #[test]

@@ -208,6 +208,9 @@ fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
             format!("a picture, not shown: the first {} of a message are", pictures::OFFERED)
         }
         Some(PictureForm::Original(_)) => "a picture".to_owned(),
+        Some(PictureForm::Thumb(thumb)) if file.is_turned => {
+            format!("a picture, shown upright at {} px", thumb.side)
+        }
         Some(PictureForm::Thumb(thumb)) => format!(
             "a picture, shown at {} px: models take PNG, JPEG, GIF and WebP of at most 3 MiB",
             thumb.side

@@ -25,7 +25,7 @@ const MAX_NAME: usize = 80;
 pub(crate) enum PictureForm<'a> {
     /// The file itself, from this address.
     Original(&'a Url),
-    /// The version that Slack has made: the file is too large, or of a kind that models don't take.
+    /// The version that Slack has made: the file is too large, of a kind that models don't take, or not upright.
     Thumb(&'a SlackThumb),
     /// Nothing, for this reason.
     Unseen(&'static str),
@@ -38,6 +38,9 @@ pub(crate) fn picture_form(file: &SharedMessage) -> Option<PictureForm<'_>> {
         return None;
     }
     let is_taken = IMAGE_TYPES.contains(&kind);
+    if let Some(thumb) = file.thumb.as_ref().filter(|_| file.is_turned && !file.id.is_empty()) {
+        return Some(PictureForm::Thumb(thumb));
+    }
     Some(match (&file.url_private, &file.thumb) {
         _ if file.id.is_empty() => PictureForm::Unseen("Slack does not describe it"),
         (Some(url), _) if is_taken && file.size <= MAX_PICTURE => PictureForm::Original(url),
@@ -132,6 +135,11 @@ mod tests {
             let url = shown_url(&file).unwrap();
             assert!(url.as_str().ends_with(end), "{url}");
         }
+        let mut photo = file("image/jpeg", 10, &all);
+        photo.is_turned = true;
+        assert!(shown_url(&photo).unwrap().as_str().ends_with("/thumb_1024"), "upright");
+        photo.thumb = None;
+        assert!(shown_url(&photo).unwrap().as_str().ends_with("/x"));
         for (unseen, why) in [
             (file("image/jpeg", MAX_PICTURE + 1, &all[..1]), "more than 3 MiB"),
             (file("image/heic", 10, &[]), "models take PNG"),
