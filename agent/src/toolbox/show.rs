@@ -5,13 +5,15 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::ToolError;
 use super::paths::LocatedPath;
-use super::pixels::{ShrunkPicture, is_turned, shrink_picture};
+use super::pixels::{ShrunkPicture, is_turned, picture_sides, shrink_picture};
 use super::protocol::WorktreePicture;
 
 /// Largest picture, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
 /// Longest side of one that is made smaller, in pixels: models see no more of a larger one.
 const SIDE: u32 = 1_568;
+/// Longest side that all models take, in pixels: some refuse the whole request for a longer one.
+const LONGEST: u32 = 8_000;
 
 /// A picture, the right way up. One that is too large for models is shown smaller.
 ///
@@ -31,10 +33,12 @@ pub(super) fn read_picture(
         sides: None,
     };
     let fits = size <= MAX_PICTURE;
-    if fits && !is_turned(bytes) {
+    let is_long = picture_sides(bytes).is_some_and(|(width, height)| width.max(height) > LONGEST);
+    if fits && !is_long && !is_turned(bytes) {
         return Ok(whole());
     }
-    let smaller = match shrink_picture(bytes, SIDE, MAX_PICTURE) {
+    let side = if fits { LONGEST } else { SIDE };
+    let smaller = match shrink_picture(bytes, side, MAX_PICTURE) {
         Ok(smaller) => smaller,
         Err(_) if fits => return Ok(whole()),
         Err(why) => {
@@ -94,6 +98,20 @@ mod tests {
         // A model may take a picture that can't be decoded here.
         let picture = read_picture(&at, "image/jpeg", &turned[..60]).unwrap();
         assert_eq!(STANDARD.decode(&picture.data).unwrap(), turned[..60]);
+    }
+
+    #[test]
+    fn a_long_screenshot_is_shown_within_what_models_take() {
+        let at = LocatedPath { full: "/x".into(), shown: "page.png".to_owned() };
+        let page = RgbImage::from_pixel(100, 9_000, Rgb([250, 250, 250]));
+        let mut bytes = Cursor::new(Vec::new());
+        page.write_to(&mut bytes, ImageFormat::Png).unwrap();
+        let picture = read_picture(&at, "image/png", bytes.get_ref()).unwrap();
+        assert!(
+            picture.note.contains("89 × 8000 pixels: the file has 100 × 9000"),
+            "{}",
+            picture.note
+        );
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(crate) struct SharedMessage {
     pub thumb: Option<SlackThumb>,
     /// A photo that its camera has noted to be turned. Slack's own picture of it is.
     pub is_turned: bool,
+    /// A picture with more pixels on a side than all models take.
+    pub is_long: bool,
 }
 
 /// A smaller picture of a file, made by Slack: a JPEG or PNG, whatever the file is.
@@ -71,6 +73,9 @@ const THUMBS: [(u16, &str); 6] = [
     (480, "thumb_480"),
     (360, "thumb_360"),
 ];
+
+/// Longest side of a picture that all models take, in pixels: some refuse the whole request for a longer one.
+const LONGEST: u64 = 8_000;
 
 /// Ends of the names of recordings.
 const SOUNDS: [&str; 8] = ["aac", "flac", "m4a", "mp3", "oga", "ogg", "opus", "wav"];
@@ -101,6 +106,9 @@ impl SharedMessage {
             thumb,
             // Exif's orientation, of which 1 is upright.
             is_turned: value["image_exif_rotation"].as_u64().is_some_and(|turn| turn > 1),
+            is_long: ["original_w", "original_h"]
+                .iter()
+                .any(|side| value[*side].as_u64().is_some_and(|pixels| pixels > LONGEST)),
         }
     }
 
@@ -306,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_photo_says_that_it_is_not_upright() {
+    fn a_picture_says_whether_models_take_it_as_it_is() {
         let is_turned = |rotation: Value| {
             let file = json!({"id": "F1", "image_exif_rotation": rotation});
             serde_json::from_value::<SharedMessage>(file).unwrap().is_turned
@@ -315,6 +323,11 @@ mod tests {
         for upright in [json!(1), json!("6"), Value::Null] {
             assert!(!is_turned(upright.clone()), "{upright}");
         }
+        let is_long = |height: u32| {
+            let file = json!({"id": "F1", "original_w": 1_200, "original_h": height});
+            serde_json::from_value::<SharedMessage>(file).unwrap().is_long
+        };
+        assert!(is_long(8_001) && !is_long(8_000));
     }
 
     #[test]

@@ -212,7 +212,7 @@ fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
             format!("a picture, shown upright at {} px", thumb.side)
         }
         Some(PictureForm::Thumb(thumb)) => format!(
-            "a picture, shown at {} px: models take PNG, JPEG, GIF and WebP of at most 3 MiB",
+            "a picture, shown at {} px: models take PNG, JPEG, GIF and WebP of at most 3 MiB and 8,000 px",
             thumb.side
         ),
     };

@@ -25,7 +25,8 @@ const MAX_NAME: usize = 80;
 pub(crate) enum PictureForm<'a> {
     /// The file itself, from this address.
     Original(&'a Url),
-    /// The version that Slack has made: the file is too large, of a kind that models don't take, or not upright.
+    /// The version that Slack has made: the file is too large or long, of a kind that models don't take, or not
+    /// upright.
     Thumb(&'a SlackThumb),
     /// Nothing, for this reason.
     Unseen(&'static str),
@@ -38,7 +39,8 @@ pub(crate) fn picture_form(file: &SharedMessage) -> Option<PictureForm<'_>> {
         return None;
     }
     let is_taken = IMAGE_TYPES.contains(&kind);
-    if let Some(thumb) = file.thumb.as_ref().filter(|_| file.is_turned && !file.id.is_empty()) {
+    let is_unfit = (file.is_turned || file.is_long) && !file.id.is_empty();
+    if let Some(thumb) = file.thumb.as_ref().filter(|_| is_unfit) {
         return Some(PictureForm::Thumb(thumb));
     }
     Some(match (&file.url_private, &file.thumb) {
