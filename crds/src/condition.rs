@@ -38,6 +38,9 @@ pub const MODEL_REACHABLE: &str = "ModelReachable";
 pub const EGRESS_ENFORCED: &str = "EgressEnforced";
 /// Each file of `.codebutler/` on the base branch can be used as it stands. Absent until there is a copy of it.
 pub const GUIDES_VALID: &str = "GuidesValid";
+/// Each folder of a Repo's `spec.worktree.sparse` is on the base branch. Absent where it names none, and until there is
+/// a copy of the branch.
+pub const SPARSE_CHECKOUT_VALID: &str = "SparseCheckoutValid";
 /// Each server of a Repo's `spec.mcpServers` answers. Unknown while all that were asked do, and others were never
 /// started. Absent where there is none.
 pub const MCP_SERVERS_READY: &str = "McpServersReady";

@@ -33,6 +33,7 @@ pub mod thread;
 pub mod unclear;
 pub mod warm;
 pub mod web;
+pub mod worktree;
 
 pub use codebutler_redact as redact;
 pub use codebutler_wire as wire;

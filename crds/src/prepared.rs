@@ -27,6 +27,12 @@ pub(crate) const fn clone_seconds() -> u32 {
     60
 }
 
+/// Left out then, so that nothing is replaced because the field is new.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) const fn is_usual(seconds: &u32) -> bool {
+    *seconds == clone_seconds()
+}
+
 /// The state of a Repo's prepared volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -102,6 +102,8 @@ reasons! {
         SlackNotReachable at "Ready, Reconciling, event": "Slack can't be worked with.", "See the condition SlackReachable.";
         SlackRefused at "SlackReachable, event": "Slack refuses a call, with the code that is named.", "Look the code up in Slack's documentation of the method.";
         SlackUnavailable at "SlackReachable, event": "Slack does not answer.", "Wait; if it lasts for all Repos, see the gateway's way out.";
+        SparseFolderNotFound at "SparseCheckoutValid, event": "The base branch does not have a folder of `spec.worktree.sparse`; worktrees have the others.", "Correct the path that the sentence names, or take it out.";
+        SparseFoldersFound at "SparseCheckoutValid": "The base branch has each folder of `spec.worktree.sparse`.", "";
         StartRefused at "event": "Work that begins by itself could not, for the reason that is named.", "Mend what is named; it is tried again until it is.";
         Suspended at "Suspended, Ready, event": "`spec.suspend` is set: nothing new starts.", "Unset it.";
     }

@@ -16,7 +16,7 @@ use crate::mcp::{MOST_SERVERS, McpPod, McpServerSpec, McpServerStatus};
 pub use crate::model::{ModelApi, ModelNote, ModelProvider, ModelProviderSpec, ModelSpec};
 use crate::pods::PodSettings;
 use crate::policy::{AccessSpec, EgressSpec, PolicySpec};
-use crate::prepared::{PreparedStatus, PreparedVolumes, clone_seconds};
+use crate::prepared::PreparedStatus;
 use crate::retrospective::RetrospectiveSpec;
 use crate::review::ReviewSpec;
 use crate::roadmap::RoadmapSpec;
@@ -30,6 +30,7 @@ use crate::starts::{
 use crate::unclear::UnclearConversation;
 use crate::warm::{WarmSpec, WarmStatus};
 use crate::web::WebSpec;
+pub use crate::worktree::{AccessMode, WorktreeSpec};
 
 /// A Git repository, its Slack channel, and the models and roles that work on it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -273,75 +274,6 @@ pub struct SlackSpec {
     pub offer_learning: bool,
 }
 
-/// The volume that each Thread works in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorktreeSpec {
-    /// Requested size of the volume.
-    #[serde(default = "size")]
-    #[schemars(regex(pattern = r"^[1-9][0-9]*(Mi|Gi|Ti|M|G|T)$"))]
-    pub size: String,
-    /// StorageClass; the cluster's default if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage_class_name: Option<String>,
-    /// Access mode of the volume, which decides whether a Thread's pods have to share a node.
-    #[serde(default)]
-    #[schemars(extend(
-        "enum" = ["ReadWriteOncePod"],
-        "x-kubernetes-validations" = [{
-            "rule": "self != 'ReadWriteOncePod'",
-            "message": "ReadWriteOncePod lets one pod use the volume, but the roles of a Thread share it: choose ReadWriteOnce or ReadWriteMany"
-        }]
-    ))]
-    pub access_mode: AccessMode,
-    /// A shell command that prepares a worktree before the first command of a Thread, such as
-    /// `npm ci`. It runs again when it or a lock file has changed, and after it failed or was cut
-    /// off, so it has to bear repetition. Absent: found by the files at the top of the tree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 2048))]
-    pub setup: Option<String>,
-    /// Whether the volumes of new Threads begin with what a set-up of the base branch has made.
-    #[serde(default, skip_serializing_if = "PreparedVolumes::is_none")]
-    pub prepared: PreparedVolumes,
-    /// Seconds that the driver may take for a clone of a prepared volume, from when it is asked.
-    #[serde(default = "clone_seconds")]
-    #[schemars(range(min = 10, max = 1800))]
-    pub clone_seconds: u32,
-    /// The shell command whose success proves a change, such as `cargo test`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 2048))]
-    pub test: Option<String>,
-    /// Set-ups, test runs and commands that build at the same time, over the Repo's Threads.
-    #[serde(default = "builds")]
-    #[schemars(range(min = 1, max = 100))]
-    pub max_concurrent_builds: u32,
-}
-
-impl Default for WorktreeSpec {
-    fn default() -> Self {
-        Self {
-            size: size(),
-            storage_class_name: None,
-            access_mode: AccessMode::default(),
-            setup: None,
-            prepared: PreparedVolumes::None,
-            clone_seconds: clone_seconds(),
-            test: None,
-            max_concurrent_builds: builds(),
-        }
-    }
-}
-
-/// Access modes in which several pods of a Thread can use one volume.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum AccessMode {
-    /// Mounted by pods on one node at a time: a Thread's pods share a node.
-    #[default]
-    ReadWriteOnce,
-    /// Mounted by pods on many nodes.
-    ReadWriteMany,
-}
-
 /// Status of a Repo, written by the controller and the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -351,7 +283,7 @@ pub struct RepoStatus {
     pub observed_generation: Option<i64>,
     /// `Ready`, `Reconciling`, `Stalled`, `GatewayServing`, `SchedulesValid`, `SeatsReady`, `OldSpelling` by the
     /// controller; `SlackReachable`, `GitReachable`, `ModelsKnown`, `ModelReachable`, `EgressEnforced`,
-    /// `GuidesValid`, `McpServersReady`, `SearchReachable` by the gateway.
+    /// `GuidesValid`, `SparseCheckoutValid`, `McpServersReady`, `SearchReachable` by the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -483,12 +415,6 @@ pub struct EndedThread {
 
 fn main_branch() -> String {
     "main".to_owned()
-}
-fn size() -> String {
-    "2Gi".to_owned()
-}
-const fn builds() -> u32 {
-    2
 }
 const fn reminder_hours() -> u32 {
     4

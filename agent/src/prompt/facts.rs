@@ -220,6 +220,7 @@ fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
             here.elsewhere.join("`, `")
         );
     }
+    sparse_facts(out, guides, session);
     if !here.submodules.is_empty() {
         let _ = writeln!(
             out,
@@ -239,6 +240,29 @@ fn git_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
     if !here.branch.is_empty() {
         let _ = writeln!(out, "- The branch: {}", here.branch);
     }
+}
+
+/// Tells which part of the repository is here, and how the rest is reached.
+fn sparse_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) {
+    let Some(sparse) = &guides.surroundings.sparse else { return };
+    let folders = if sparse.folders.is_empty() {
+        "only what `.git/info/sparse-checkout` names is here".to_owned()
+    } else {
+        let folders = sparse.folders.join("`, `");
+        format!("of its folders only `{folders}` are here, with the files directly above them")
+    };
+    let bash = if has_tool(session, "Bash") {
+        " `git grep PATTERN HEAD -- FOLDER` in Bash searches them. `git sparse-checkout add FOLDER` brings a folder: do that \
+         before you change something in it, or build with it."
+    } else {
+        " Say so where an answer may depend on more of them than you can look at."
+    };
+    let _ = writeln!(
+        out,
+        "- The repository is large, and this is a sparse checkout: {folders}. Outside of it are {} tracked files, which \
+         commits keep as they are. GitShow with `commit` HEAD, `path` and `file` shows one.{bash}",
+        sparse.outside
+    );
 }
 
 fn plan_facts(out: &mut String, session: &RoleSession) {

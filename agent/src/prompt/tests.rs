@@ -3,7 +3,7 @@
 use codebutler_wire::{EditForm, PostedPlan, PullRequest, RoleCard, RoleDecision};
 
 use super::*;
-use crate::toolbox::protocol::RoleSurroundings;
+use crate::toolbox::protocol::{RoleSurroundings, SparseExtent};
 use crate::tools::RoleTools;
 use codebutler_guides::seeds;
 use codebutler_guides::skills::{index_skills, shipped_skills};
@@ -62,6 +62,7 @@ pub(super) fn session() -> RoleSession {
         first_look: None,
         is_first: false,
         setup: None,
+        sparse: vec![],
         hosts: vec![],
         parallelism: 1,
     }
@@ -102,6 +103,7 @@ pub(super) fn guides() -> PromptGuides {
             branch_lost: false,
             nested: vec![],
             copies: false,
+            sparse: None,
             shows_pages: false,
         },
         servers: false,
@@ -190,6 +192,21 @@ fn what_changes_is_told_apart_and_nothing_else_changes() {
     ");
     let brief = now.for_plan("main").unwrap();
     assert!(brief.contains("<repository-file path=\"src/AGENTS.md\">\nUse cents.\n"), "{brief}");
+}
+
+#[test]
+fn a_sparse_checkout_is_told_with_how_the_rest_is_reached() {
+    let (mut now, mut session) = (guides(), session());
+    let folders = vec!["services/shop".into()];
+    now.surroundings.sparse = Some(SparseExtent { folders, outside: 7 });
+    let told = changing_facts(&now, &session);
+    assert!(told.contains("only `services/shop` are here") && told.contains("7 tracked"), "{told}");
+    assert!(told.contains("`git sparse-checkout add FOLDER` brings a folder"), "{told}");
+    session.tools = vec!["Read".into()];
+    now.surroundings.sparse = Some(SparseExtent::default());
+    let told = changing_facts(&now, &session);
+    assert!(told.contains("only what `.git/info/sparse-checkout` names"), "{told}");
+    assert!(told.contains("GitShow") && !told.contains("git grep"), "{told}");
 }
 
 #[test]

@@ -268,6 +268,7 @@ fn build_hello(session: &RoleSession, relay: &GitRelay) -> ToolboxHello {
         proxy: relay.proxy(),
         branch: session.branch.clone(),
         base_branch: session.base_branch.clone(),
+        sparse: session.sparse.clone(),
         author: CommitAuthor {
             name: format!("CodeButler {}", name.trim()),
             email: format!("{role}@codebutler.invalid"),

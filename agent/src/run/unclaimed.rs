@@ -77,15 +77,15 @@ pub(super) async fn await_thread(
                 }
                 return Ok(toolbox);
             }
-            Ok(SeatAnswer { thread: None, base_branch, set_up }) => {
+            Ok(answer @ SeatAnswer { thread: None, .. }) => {
                 (wait, known) = (LONG_POLL, Instant::now());
                 logged = LoggedCauses::default();
-                *set_ups.wanted.lock() = set_up;
+                set_ups.wanted.lock().clone_from(&answer.set_up);
                 set_ups.acknowledge(ended);
                 if clone.is_none() {
                     clone = Some(CloneTask::start(CloneKeeper {
                         toolbox: toolbox.clone(),
-                        hello: hello_for(&base_branch, &args.role, relay),
+                        hello: hello_for(&answer, &args.role, relay),
                         busy: Arc::default(),
                         share: args.share.clone(),
                         set_ups: Arc::clone(&set_ups),
@@ -152,10 +152,10 @@ async fn prepare_once(
         return Err(RunError::Unprepared(why.to_owned()));
     }
     let set_ups = Arc::<SeatSetUps>::default();
-    *set_ups.wanted.lock() = answer.set_up;
+    set_ups.wanted.lock().clone_from(&answer.set_up);
     let keeper = CloneKeeper {
         toolbox,
-        hello: hello_for(&answer.base_branch, &args.role, relay),
+        hello: hello_for(&answer, &args.role, relay),
         busy: Arc::default(),
         share: None,
         set_ups,
@@ -188,12 +188,13 @@ fn outlasts(error: &GatewayError, known: Instant) -> bool {
 }
 
 /// The author is a placeholder: no commit is made before a Thread takes the pod.
-fn hello_for(base: &str, role: &str, relay: &GitRelay) -> ToolboxHello {
+fn hello_for(answer: &SeatAnswer, role: &str, relay: &GitRelay) -> ToolboxHello {
     ToolboxHello {
         relay_url: relay.url(),
         proxy: relay.proxy(),
-        branch: base.to_owned(),
-        base_branch: base.to_owned(),
+        branch: answer.base_branch.clone(),
+        base_branch: answer.base_branch.clone(),
+        sparse: answer.sparse.clone(),
         author: CommitAuthor {
             name: "CodeButler".to_owned(),
             email: "nobody@codebutler.invalid".to_owned(),

@@ -24,6 +24,7 @@ mod modes;
 mod names;
 pub mod oom;
 mod output;
+mod outside;
 mod paths;
 mod pixels;
 mod platform;

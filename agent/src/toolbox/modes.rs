@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 
 /// The toolbox' own files beside the worktree, and the folders that it can't work without.
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "",
     ".git.lock",
     ".base",
@@ -22,6 +22,7 @@ const OWN: [&str; 16] = [
     ".setup.lock",
     ".branch.note",
     ".snapshot.index",
+    ".sparse",
     ".unclaimed",
     "tree",
     "tree/.git",

@@ -2,6 +2,7 @@
 //! are answered in any order.
 
 mod set_up;
+mod sparse;
 
 use codebutler_browser::{ColorScheme, ScreenSize};
 use codebutler_wire::TestRun;
@@ -13,6 +14,7 @@ use crate::research::KnownResearch;
 use crate::tool_args as args;
 
 pub use self::set_up::{SetUp, SetUpEnd};
+pub use self::sparse::SparseExtent;
 
 /// Longest frame, in bytes, either way.
 pub const MAX_FRAME: usize = 8 * 1024 * 1024;
@@ -244,6 +246,9 @@ pub struct ToolboxHello {
     pub branch: String,
     /// The branch from which the thread's branch was made.
     pub base_branch: String,
+    /// Folders that a new clone has. The whole repository if none is named.
+    #[serde(default)]
+    pub sparse: Vec<String>,
     pub author: CommitAuthor,
     /// The role that works here now.
     pub role: String,
@@ -321,6 +326,9 @@ pub struct RoleSurroundings {
     /// Commands run in a copy of the worktree.
     #[serde(default)]
     pub copies: bool,
+    /// The part of the repository that the worktree has, if that is not all of it.
+    #[serde(default)]
+    pub sparse: Option<SparseExtent>,
 }
 
 /// Beginning of the sentence that names hooks to the role.

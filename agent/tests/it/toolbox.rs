@@ -31,6 +31,7 @@ pub(crate) fn hello(world: &World) -> ToolboxHello {
         proxy: String::new(),
         branch: "codebutler/t".into(),
         base_branch: "main".into(),
+        sparse: vec![],
         author: CommitAuthor {
             name: "CodeButler PM".into(),
             email: "pm@codebutler.invalid".into(),

@@ -19,6 +19,9 @@ pub struct SeatAnswer {
     pub thread: Option<String>,
     /// The branch to have a clone of until then.
     pub base_branch: String,
+    /// Folders that the clone has. The whole repository if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sparse: Vec<String>,
     /// Set-up of that clone, if commands of some role will work in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_up: Option<SeatSetUp>,
@@ -177,6 +180,9 @@ pub struct RoleSession {
     /// The Repo's command that prepares a worktree; without one it is found by the files in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    /// Folders of the repository that a new clone has. The whole of it if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sparse: Vec<String>,
     /// Hosts that the role's commands reach, as the Repo lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
+use codebutler_crds::condition::SPARSE_CHECKOUT_VALID;
 use codebutler_crds::guides::GuidesStatus;
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::repo_key::RepoKey;
@@ -66,6 +67,8 @@ struct Judged {
     servers: Vec<String>,
     /// True if the Repo's volumes are made from a prepared one.
     prepares: bool,
+    /// Folders that the Repo's worktrees have.
+    sparse: Vec<String>,
 }
 
 impl Judged {
@@ -75,6 +78,7 @@ impl Judged {
             && self.roles == other.roles
             && self.servers == other.servers
             && self.prepares == other.prepares
+            && self.sparse == other.sparse
     }
 }
 
@@ -148,12 +152,14 @@ async fn judge_guides(
     let (at, uid, commit) = (Instant::now(), repo.uid(), base.commit.clone());
     let servers = repo.spec.mcp_servers.iter().map(|server| server.name.clone()).collect();
     let prepares = !repo.spec.worktree.prepared.is_none();
-    let now = Judged { at, uid, commit, roles, servers, prepares };
+    let sparse = repo.spec.worktree.sparse.clone();
+    let now = Judged { at, uid, commit, roles, servers, prepares, sparse };
     if last.is_some_and(|last| last.is_of(&now)) {
         return Ok(Some(now));
     }
     let locks = if prepares { Some(base.locks().await?) } else { None };
     record_locks(&gateway.context.client, repo, locks).await?;
+    tell_sparse(gateway, repo, &base).await?;
     let files = base.guides().await?;
     let beyond = find_beyond(gateway, repo, &now.commit, &files);
     let roles = now.roles.clone();
@@ -163,6 +169,29 @@ async fn judge_guides(
     findings.sort();
     tell_findings(gateway, repo, &now.commit, &findings).await?;
     Ok(Some(now))
+}
+
+/// Tells which folders of `spec.worktree.sparse` the base branch does not have.
+async fn tell_sparse(
+    gateway: &WorkServices,
+    repo: &Repo,
+    base: &BaseCopy,
+) -> Result<(), JudgeError> {
+    let wanted = &repo.spec.worktree.sparse;
+    if wanted.is_empty() {
+        gateway.conditions.forget(repo, SPARSE_CHECKOUT_VALID).await;
+        return Ok(());
+    }
+    let missing = base.missing_folders(wanted).await?;
+    let wrong = missing.first().map(|_| {
+        format!(
+            "the branch `{}` has no folder `{}`: correct it in spec.worktree.sparse; worktrees have the other folders",
+            repo.spec.git.branch,
+            missing.join("`, `")
+        )
+    });
+    gateway.conditions.sparse(repo, wrong.as_deref()).await;
+    Ok(())
 }
 
 /// Keeps the choice of servers, and finds those that the Repo does not allow: nothing of them is run.

@@ -4,7 +4,7 @@
 use codebutler_crds::condition::{
     AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, EGRESS_ENFORCED, FINISHED, MODELS_KNOWN,
     OLD_SPELLING, PARALLEL, PREPARED_VOLUME_READY, QUEUED, READY, RECONCILING, SEATS_READY,
-    SEATS_SET_UP, STALLED, SUSPENDED, WORKTREE_READY,
+    SEATS_SET_UP, SPARSE_CHECKOUT_VALID, STALLED, SUSPENDED, WORKTREE_READY,
 };
 use codebutler_crds::reason::reasons_of;
 use codebutler_crds::thread::ThreadState;
@@ -23,7 +23,7 @@ const SILENT: [&str; 4] = [RECONCILING, STALLED, WORKTREE_READY, FINISHED];
 const BAD_IF_TRUE: [&str; 6] =
     [AWAITING_USER, BUDGET_EXCEEDED, COLLECTING, QUEUED, SUSPENDED, OLD_SPELLING];
 /// Conditions with which work goes on, whatever they say.
-const MILD: [&str; 10] = [
+const MILD: [&str; 11] = [
     AWAITING_USER,
     COLLECTING,
     QUEUED,
@@ -34,6 +34,7 @@ const MILD: [&str; 10] = [
     SEATS_READY,
     SEATS_SET_UP,
     PREPARED_VOLUME_READY,
+    SPARSE_CHECKOUT_VALID,
 ];
 
 /// True if nothing has to be done.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::super::paths::{LocatedPath, WorktreeRoot};
 use super::super::protocol::EditPlan;
-use super::super::{ToolError, names};
+use super::super::{ToolError, names, outside};
 use super::opened::{NextContent, OpenedFile, encode_new};
 use super::patch::{self, PatchChange};
 use super::replace::{ReplacedText, replace_all};
@@ -210,7 +210,7 @@ fn steps_of(tree: &WorktreeRoot, change: &PatchChange) -> Result<Vec<EditStep>, 
     let fresh = |path: &str| {
         let at = tree.locate(path)?;
         match regular_size(&at)? {
-            None => Ok(at),
+            None => outside::explain_outside(tree, &at).map_or(Ok(at), Err),
             Some(_) => Err(ToolError::refused(format!("`{}` exists already", at.shown))),
         }
     };

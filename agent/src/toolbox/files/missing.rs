@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::WalkState;
 
-use super::super::ToolError;
 use super::super::names::fold_name;
 use super::super::paths::{LocatedPath, WorktreeRoot};
-use super::super::search;
+use super::super::{ToolError, outside, search};
 
 /// Files whose names are compared, at most.
 const COMPARED: usize = 50_000;
@@ -19,6 +18,9 @@ const ALIKE: f64 = 0.88;
 
 /// Error that `at` does not exist, with similar names elsewhere in the worktree.
 pub fn not_found(tree: &WorktreeRoot, at: &LocatedPath) -> ToolError {
+    if let Some(outside) = outside::explain_outside(tree, at) {
+        return outside;
+    }
     let shown = &at.shown;
     let alike = similar_paths(tree, Path::new(shown));
     let told: Vec<String> = alike.iter().map(|path| format!("`{}`", path.display())).collect();

@@ -27,7 +27,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::opened::{OpenedFile, encode_new};
 use super::paths::{LocatedPath, WorktreeRoot};
-use super::{ToolError, names};
+use super::{ToolError, names, outside};
 use crate::tool_args as args;
 
 pub use decoded::{DecodedFile, decode_file};
@@ -57,6 +57,9 @@ pub fn write_file(
 ) -> Result<String, ToolError> {
     let at = tree.locate(&args.path)?;
     let existed = regular_size(&at)?.is_some();
+    if let Some(outside) = outside::explain_outside(tree, &at) {
+        return Err(outside);
+    }
     if !existed && let [alike, ..] = &names::list_alike(tree, &at)[..] {
         return Err(ToolError::refused(format!(
             "`{}` does not exist, and a file whose name looks the same does: \"{}\". Edit that one, or choose a \

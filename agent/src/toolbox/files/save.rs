@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::super::paths::WorktreeRoot;
-use super::super::{ToolError, names};
+use super::super::{ToolError, names, outside};
 use super::{io_error, load_file, regular_size, store_file};
 
 /// Puts a file at a path. One that is there is replaced only if that was said.
@@ -17,6 +17,9 @@ pub fn save_file(
     let at = tree.locate(path)?;
     let size = bytes.len();
     let existed = regular_size(&at)?;
+    if let Some(outside) = outside::explain_outside(tree, &at) {
+        return Err(outside);
+    }
     if let Some(there) = existed {
         if there == size as u64 && load_file(&at).is_ok_and(|now| now == bytes) {
             return Ok(format!("`{}` has exactly this content already ({size} bytes)", at.shown));

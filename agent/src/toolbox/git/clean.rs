@@ -5,7 +5,7 @@ use git2::{Commit, IndexEntry, Repository};
 use super::GitSite;
 use super::worktree::{
     FlagUse, LeftWhy, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeChanges,
-    WorktreeScanner, index_written, open_index,
+    WorktreeScanner, index_written, open_index, skip_sparse,
 };
 use crate::toolbox::ToolError;
 
@@ -30,6 +30,7 @@ pub(super) fn same_as(
 ) -> Result<bool, ToolError> {
     let mut index = git2::Index::new()?;
     index.read_tree(&commit.tree()?)?;
+    skip_sparse(repo, &mut index)?;
     let entries: Vec<IndexEntry> = index.iter().collect();
     let rules = ScanRules::known(&ScanScope::All, FlagUse::Receipt, None);
     Ok(WorktreeScanner::new(repo, &place.work).scan(&entries, rules)?.is_empty())

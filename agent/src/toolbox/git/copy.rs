@@ -15,7 +15,8 @@ use git2::{Blob, Delta, Diff, Oid, Repository, RepositoryInitOptions};
 use super::GitSite;
 use super::control::{MAX_CONTROL, read_plain};
 use super::proof::tree_of_files;
-use super::worktree::is_stored_as;
+use super::sparse::set_sparse;
+use super::worktree::{is_stored_as, skip_sparse, sparse_patterns};
 use crate::sandbox::{SandboxPlan, run_confined};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
@@ -29,6 +30,8 @@ pub struct CopyState {
     tree: Oid,
     references: Vec<(String, Oid)>,
     head: (String, Oid),
+    /// Patterns of a sparse checkout.
+    sparse: Option<String>,
 }
 
 /// Brings the copy at `to` to what the worktree is. After the first time only what has changed in the
@@ -43,6 +46,9 @@ pub fn bring_copy(
     let lock = place.lock()?;
     let repo = place.open()?;
     let tree = tree_of_files(place, &repo)?;
+    // A copy follows the worktree when other folders belong in it, too.
+    let sparse = sparse_patterns(&repo, &place.work);
+    let last = last.filter(|last| last.sparse == sparse);
     let base = if let Some(last) = last {
         last.tree
     } else {
@@ -52,7 +58,7 @@ pub fn bring_copy(
     let head = repo.head()?;
     let branch = String::from_utf8_lossy(head.name_bytes()).into_owned();
     let head = (branch, head.peel_to_commit()?.id());
-    let brought = CopyState { tree, references: list_references(&repo)?, head };
+    let brought = CopyState { tree, references: list_references(&repo)?, head, sparse };
     let kept = last
         .is_some_and(|last| (&last.references, &last.head) == (&brought.references, &brought.head));
     let own = to.join(".git");
@@ -193,7 +199,7 @@ fn lend_objects(
 ) -> Result<(), ToolError> {
     let own = to.join(".git");
     remove_path(&own).map_err(|e| copy_failure(&e))?;
-    let CopyState { references, head: (branch, commit), .. } = brought;
+    let CopyState { references, head: (branch, commit), sparse, .. } = brought;
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).initial_head(branch);
     drop(Repository::init_opts(to, &options)?);
@@ -219,8 +225,12 @@ fn lend_objects(
     if branch == "HEAD" {
         copy.set_head_detached(*commit)?;
     }
+    if let Some(patterns) = sparse {
+        set_sparse(&copy, patterns)?;
+    }
     let mut index = copy.index()?;
     index.read_tree(&repo.find_commit(*commit)?.tree()?)?;
+    skip_sparse(&copy, &mut index)?;
     index.write()?;
     Ok(())
 }

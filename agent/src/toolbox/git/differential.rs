@@ -75,6 +75,7 @@ fn site(work: PathBuf) -> GitSite {
         proxy: String::new(),
         branch: "t".to_owned(),
         base_branch: "main".to_owned(),
+        sparse: Vec::new(),
         author: CommitAuthor { name: "A".into(), email: "a@example.org".into() },
         role: "coder".to_owned(),
     };

@@ -24,6 +24,7 @@ impl GitFixture {
             proxy: String::new(),
             branch: "codebutler/t".to_owned(),
             base_branch: "main".to_owned(),
+            sparse: Vec::new(),
             author: CommitAuthor {
                 name: "CodeButler Coder".into(),
                 email: "coder@codebutler.invalid".into(),

@@ -256,6 +256,7 @@ pub mod bench {
             proxy: String::new(),
             branch: "main".to_owned(),
             base_branch: "main".to_owned(),
+            sparse: Vec::new(),
             author,
             role: "coder".to_owned(),
         };

@@ -36,6 +36,7 @@ mod sealed;
 mod seen;
 mod show;
 mod skills;
+mod sparse;
 mod staging;
 mod surroundings;
 mod taking;

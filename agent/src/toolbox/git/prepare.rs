@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use git2::build::CheckoutBuilder;
 use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryState, Tree};
 
 use super::clean::{is_clean, same_as};
@@ -14,6 +13,7 @@ use super::opening::unfinished_error;
 use super::rewrite::{BranchRewrite, describe_lost, describe_missing, find_rewrite};
 use super::sealed::is_descendant;
 use super::seen::{add_note, keep_commit, last_seen, note_seen, write_note};
+use super::sparse::{check_out_wanted, discard_outdated};
 use super::taking::{TakenOver, put_on_top};
 use super::unclaimed::{CloneMark, append_upstream, discard_clone, open_at, sweep_discarded};
 use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
@@ -31,6 +31,7 @@ pub fn prepare_worktree(place: &GitSite) -> Result<String, ToolError> {
 pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
     sweep_discarded(&place.work);
+    discard_outdated(place)?;
     if let CloneMark::SetUp(at) = CloneMark::read(&place.work) {
         return claim_set_up(place, at);
     }
@@ -84,6 +85,7 @@ fn repair_worktree(place: &GitSite) -> Vec<String> {
 /// is on no branch.
 pub fn prepare_base(place: &GitSite) -> Result<String, ToolError> {
     let _lock = place.lock_within(WAIT_AT_START)?;
+    discard_outdated(place)?;
     match CloneMark::read(&place.work) {
         CloneMark::Claimed => CloneMark::Untouched.write(&place.work)?,
         CloneMark::Untouched => {}
@@ -236,7 +238,7 @@ fn clone_repository(place: &GitSite, head: CloneHead) -> Result<String, ToolErro
         }
         CloneHead::Nowhere => repo.set_head_detached(tip)?,
     }
-    repo.checkout_head(Some(CheckoutBuilder::new().force()))?;
+    check_out_wanted(place, &repo)?;
     encode_files(&repo, None)?;
     match &lost {
         Some(why) => note_lost(place, why),

@@ -9,7 +9,7 @@ use super::GitSite;
 use super::prepare::fork_point;
 use super::worktree::{
     FlagUse, LeftWhy, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope, WorktreeScanner,
-    open_index, stage_changes,
+    open_index, skip_sparse, stage_changes,
 };
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::WorktreeStanding;
@@ -91,6 +91,7 @@ pub(super) fn tree_of_files(place: &GitSite, repo: &Repository) -> Result<Oid, T
     let mut index = Index::new()?;
     if staged.has_conflicts() {
         index.read_tree(&repo.head()?.peel_to_tree()?)?;
+        skip_sparse(repo, &mut index)?;
     }
     for entry in staged.iter().filter(|_| !staged.has_conflicts()) {
         index.add(&entry)?;

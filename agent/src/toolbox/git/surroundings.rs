@@ -10,6 +10,7 @@ use super::clean::differing_files;
 use super::history::format_date;
 use super::hooks::find_hooks;
 use super::seen::{last_seen, read_note};
+use super::sparse::find_extent;
 use super::worktree::SKIP;
 use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
@@ -44,6 +45,7 @@ pub fn find_surroundings(place: &GitSite) -> Result<RoleSurroundings, ToolError>
             && repo.refname_to_id(&place.remote_branch()).is_err(),
         nested: base::list_nested(&repo, &base)?,
         copies: false,
+        sparse: find_extent(place, &repo)?,
     })
 }
 

@@ -18,7 +18,7 @@ use crate::tool_args::{self as args, GrepMode};
 use crate::toolbox::files::{DecodedFile, decode_file};
 use crate::toolbox::names::{locate_existing, unicode_forms};
 use crate::toolbox::paths::{LocatedPath, WorktreeRoot};
-use crate::toolbox::{ToolError, files};
+use crate::toolbox::{ToolError, files, outside};
 
 /// Files that ignore files name and that are gone through where others match.
 const IGNORED_TOO: usize = 1_000;
@@ -161,6 +161,9 @@ impl FileSearch {
                 walk_ignored(tree, &at.full, (false, IGNORED_TOO), &walked, searcher, look);
             notes.extend(matched_too(&other.into_inner().unwrap_or_default(), ignored.is_cut));
         }
+        let mut outside = outside::list_outside(tree, &at.full);
+        outside.retain(|path| self.is_wanted(path));
+        notes.extend(outside::outside_note(&outside));
         let mut found = found.into_inner().unwrap_or_default();
         if found.files.is_empty() && found.binary > 0 {
             notes.push(format!(
@@ -183,6 +186,14 @@ impl FileSearch {
         Ok((found.files, notes))
     }
 
+    /// True for a file whose name and type are searched.
+    fn is_wanted(&self, relative: &Path) -> bool {
+        let named = self.glob.as_ref().is_none_or(|glob| glob.is_match(&self.inside, relative));
+        let typed =
+            self.kind.as_ref().is_none_or(|kind| kind.matched(relative, false).is_whitelist());
+        named && typed
+    }
+
     fn visit(
         &self,
         tree: &WorktreeRoot,
@@ -191,10 +202,7 @@ impl FileSearch {
         (found, count): (&Mutex<FoundFiles>, &AtomicUsize),
         mode: GrepMode,
     ) -> WalkState {
-        let wanted = self.glob.as_ref().is_none_or(|glob| glob.is_match(&self.inside, relative));
-        let typed =
-            self.kind.as_ref().is_none_or(|kind| kind.matched(relative, false).is_whitelist());
-        if !wanted || !typed {
+        if !self.is_wanted(relative) {
             return WalkState::Continue;
         }
         let mut file = FoundLines::new(self.matcher.clone(), mode);

@@ -12,6 +12,7 @@ use ignore::WalkState;
 
 use super::ToolError;
 use super::names::{self, escape_name, fold_name};
+use super::outside;
 use super::paths::WorktreeRoot;
 use crate::tool_args as args;
 use glob::PathPattern;
@@ -38,7 +39,9 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
     let asked = args.path.as_deref();
     let (at, alike) = names::locate_existing(tree, asked.unwrap_or("."))?;
     if !at.full.is_dir() {
-        return Err(ToolError::refused(format!("`{}` is not a folder", at.shown)));
+        let outside = outside::explain_outside(tree, &at);
+        let other = || ToolError::refused(format!("`{}` is not a folder", at.shown));
+        return Err(outside.unwrap_or_else(other));
     }
     if args.list == Some(true) {
         return Ok(list_folder(tree, &at.full));
@@ -55,6 +58,9 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
     };
     let walked = walk_files(tree, &at.full, true, &(), take);
     let mut notes: Vec<String> = alike.into_iter().collect();
+    let mut outside = outside::list_outside(tree, &at.full);
+    outside.retain(|path| glob.is_match(&inside, path));
+    let outside = outside::outside_match_note(&outside);
     if found.lock().is_ok_and(|found| found.is_empty()) {
         let ignored = walk_ignored(tree, &at.full, (true, IGNORED), &walked, &(), take).first;
         let matched = found.lock().is_ok_and(|found| !found.is_empty());
@@ -65,7 +71,7 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
             (_, Some(why)) => return Err(ToolError::refused(why.clone())),
             _ => {
                 notes.insert(0, "no file matches".to_owned());
-                notes.extend(walked.note());
+                notes.extend(outside.into_iter().chain(walked.note()));
                 return Ok(notes.join("\n"));
             }
         }
@@ -79,7 +85,7 @@ pub(super) fn find_files(tree: &WorktreeRoot, args: &args::GlobArgs) -> Result<S
     let shown = found.iter().take(MAX_PATHS).map(|path| path.to_string_lossy().into_owned());
     let shown: Vec<String> = shown.collect();
     notes.extend(spell_names(&shown));
-    notes.extend(walked.note());
+    notes.extend(outside.into_iter().chain(walked.note()));
     let mut text = joined_paths(&shown, total);
     for note in notes {
         text.push('\n');
@@ -132,14 +138,19 @@ fn list_folder(tree: &WorktreeRoot, folder: &Path) -> String {
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let all = all.filter(|entry| !entry.file_name().eq_ignore_ascii_case(".git")).count();
     let left = all.saturating_sub(names.len());
+    let outside = outside::outside_note(&outside::list_outside(tree, folder));
     if names.is_empty() {
-        return "the folder is empty, or .gitignore names all that is in it".to_owned();
+        let empty = "the folder is empty, or .gitignore names all that is in it";
+        return outside.map_or_else(|| empty.to_owned(), |outside| format!("{empty}\n{outside}"));
     }
     let (total, mut names) = (names.len(), Vec::from_iter(names));
     names.truncate(MAX_PATHS);
     let mut text = joined_paths(&names, total);
     if left > 0 {
         let _ = write!(text, "\n({left} that ignore files name are left out)");
+    }
+    if let Some(outside) = outside {
+        let _ = write!(text, "\n{outside}");
     }
     text
 }

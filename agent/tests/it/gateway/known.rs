@@ -144,6 +144,7 @@ impl Inner {
                 first_look: None,
                 is_first: false,
                 setup: None,
+                sparse: vec![],
                 hosts: vec![],
                 parallelism: 1,
             },

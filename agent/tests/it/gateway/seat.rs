@@ -35,6 +35,7 @@ async fn seat(
             return Json(SeatAnswer {
                 thread: taken.then(|| inner.session.thread.clone()),
                 base_branch: inner.session.base_branch.clone(),
+                sparse: inner.session.sparse.clone(),
                 set_up: inner.seat_set_up.clone().filter(|_| !taken),
             });
         }

@@ -2,7 +2,8 @@
 //! NetworkPolicy are as they should be.
 
 use codebutler_crds::condition::{
-    self, EGRESS_ENFORCED, GIT_REACHABLE, GUIDES_VALID, MODEL_REACHABLE, MODELS_KNOWN, SEATS_SET_UP,
+    self, EGRESS_ENFORCED, GIT_REACHABLE, GUIDES_VALID, MODEL_REACHABLE, MODELS_KNOWN,
+    SEATS_SET_UP, SPARSE_CHECKOUT_VALID,
 };
 use codebutler_crds::wire::SeatSetUpEnd;
 use codebutler_crds::{Repo, names};
@@ -196,6 +197,20 @@ impl ConditionWriter {
         let (type_, holds) = (GUIDES_VALID, Some(wrong.is_none()));
         self.put(repo, &ConditionFinding { type_, holds, reason, message, event: "GuidesInvalid" })
             .await
+    }
+
+    /// Reports folders of `spec.worktree.sparse` that the base branch does not have, if there are any. Returns true if the
+    /// Repo says it now.
+    pub async fn sparse(&self, repo: &Repo, wrong: Option<&str>) -> bool {
+        let (reason, message) = match wrong {
+            None => {
+                ("SparseFoldersFound", "the base branch has each folder of spec.worktree.sparse")
+            }
+            Some(wrong) => ("SparseFolderNotFound", wrong),
+        };
+        let (type_, holds) = (SPARSE_CHECKOUT_VALID, Some(wrong.is_none()));
+        let event = "SparseFolderNotFound";
+        self.put(repo, &ConditionFinding { type_, holds, reason, message, event }).await
     }
 
     /// Reports how the set-up of a seat's clone ended. What it printed stays in the pod's log. The sentence names no

@@ -163,7 +163,8 @@ impl CallerIdentity {
                     Some(_) => return Err(RefusedToken::Server),
                     None => return Err(RefusedToken::NotRegistered),
                 };
-            Ok(SeatAnswer { thread, base_branch: repo.spec.git.branch.clone(), set_up })
+            let sparse = repo.spec.worktree.sparse.clone();
+            Ok(SeatAnswer { thread, base_branch: repo.spec.git.branch.clone(), sparse, set_up })
         };
         outcome.await.map_err(|refused| self.refuse(refused))
     }

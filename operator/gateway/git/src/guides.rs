@@ -1,5 +1,6 @@
 //! Reads a repository's instructions for how to work in it, from the base branch of the gateway's copy.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codebutler_crds::Repo;
@@ -63,6 +64,20 @@ impl BaseCopy {
     /// When Git can't tell.
     pub async fn guides(&self) -> Result<GuideFiles, MirrorError> {
         Ok(read_guides(self.mirror.git(), &self.commit).await?)
+    }
+
+    /// Finds those of some paths at which the base branch has no folder.
+    ///
+    /// # Errors
+    /// When Git can't tell.
+    pub async fn missing_folders(&self, wanted: &[String]) -> Result<Vec<String>, MirrorError> {
+        let mut asked = vec!["ls-tree", "-d", "-z", "--name-only", "--full-tree"];
+        asked.extend([self.commit.as_str(), "--"]);
+        asked.extend(wanted.iter().map(String::as_str));
+        let listed = self.mirror.git().run(&asked, b"").await?;
+        let listed = String::from_utf8_lossy(&listed);
+        let found: BTreeSet<&str> = listed.split('\0').collect();
+        Ok(wanted.iter().filter(|folder| !found.contains(folder.as_str())).cloned().collect())
     }
 
     /// A digest of the files that say what a set-up installs.

@@ -166,6 +166,7 @@ fn describe_session(
         first_look: None,
         is_first: false,
         setup: caller.repo.spec.worktree.setup.clone(),
+        sparse: caller.repo.spec.worktree.sparse.clone(),
         hosts: caller.repo.spec.egress.all_hosts().map(str::to_owned).collect(),
         parallelism: role.at_once(),
     }

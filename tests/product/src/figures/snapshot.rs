@@ -37,6 +37,7 @@ pub(super) async fn measure_snapshot() -> anyhow::Result<Vec<MeasuredFigure>> {
         proxy: String::new(),
         branch: "main".to_owned(),
         base_branch: "main".to_owned(),
+        sparse: Vec::new(),
         author,
         role: "coder".to_owned(),
     };

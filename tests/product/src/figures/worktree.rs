@@ -133,6 +133,7 @@ async fn time_worktree(folder: &Path, relay: &GitRelay, branch: &str) -> anyhow:
         proxy: relay.proxy(),
         branch: branch.to_owned(),
         base_branch: "main".to_owned(),
+        sparse: Vec::new(),
         author: CommitAuthor {
             name: "CodeButler".to_owned(),
             email: "coder@example.com".to_owned(),

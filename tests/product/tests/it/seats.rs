@@ -247,10 +247,13 @@ async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
     }
     let pm = vec![ScriptStep::say("Here I am.")];
     let team = Setup::new(ModelScript::of("pm", pm))
+        .file("src/a.txt", "a\n")
+        .file("docs/a.txt", "a\n")
         .repo(|repo| {
             let command = "mkdir -p $XDG_CACHE_HOME; echo once >> $XDG_CACHE_HOME/ran";
             repo.worktree.setup = Some(command.to_owned());
             repo.worktree.prepared = PreparedVolumes::Clone;
+            repo.worktree.sparse = ["src", "gone"].map(str::to_owned).to_vec();
         })
         .role(|role| {
             if role.role == "pm" {
@@ -285,5 +288,13 @@ async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
     assert_eq!(ran, "once\n", "by the pod that prepared the volume, and not again");
     let head = std::fs::read_to_string(folder.join("work/tree/.git/HEAD")).unwrap();
     assert!(head.contains("refs/heads/codebutler/"), "{head}");
+    let has = |path: &str| folder.join("work/tree").join(path).exists();
+    assert!(has("src/a.txt") && !has("docs"), "of the folders that the Repo names");
+    let told = || async {
+        let mut conditions = repos.get("shop").await.ok()?.status?.conditions.into_iter();
+        conditions.find(|c| c.type_ == "SparseCheckoutValid" && c.reason == "SparseFolderNotFound")
+    };
+    let told = team.until("a folder that is not there to be told", told).await;
+    assert!(told.message.contains("has no folder `gone`:"), "{}", told.message);
     team.stop().await;
 }

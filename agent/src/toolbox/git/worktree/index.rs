@@ -65,8 +65,8 @@ fn keep_old(path: &Path) -> Result<Option<String>, ToolError> {
     Ok(Some(name))
 }
 
-/// Marks what a sparse checkout leaves out, as Git would have.
-fn skip_sparse(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
+/// Marks what a sparse checkout leaves out and is not there, as Git would have.
+pub(crate) fn skip_sparse(repo: &Repository, index: &mut Index) -> Result<(), ToolError> {
     let sparse = SparseCheckout::read(repo.path(), read_settings(repo.path(), None).sparse);
     if !sparse.is_on() {
         return Ok(());

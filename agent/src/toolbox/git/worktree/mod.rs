@@ -2,6 +2,7 @@
 //! checkouts share. libgit2 stores and reads; where it differs from Git (sparse checkouts, files that Git was
 //! told to pass over, intents to add, encodings, filters, split indexes), Git's own behaviour is what counts.
 
+mod cone;
 mod content;
 mod encoding;
 mod index;
@@ -15,14 +16,16 @@ mod sparse;
 mod stat;
 mod walk;
 
+pub(super) use cone::{cone_folders, cone_patterns};
 pub(super) use content::is_stored_as;
 pub(super) use index::{
-    ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index,
+    ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index, skip_sparse,
 };
 pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
 pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
 pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
 pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};
 pub(super) use settings::{carry_settings, read_configs, readable_path};
+pub(super) use sparse::sparse_patterns;
 pub(super) use stat::{FileStat, index_written, written_at};
 pub(super) use walk::GITLINK;

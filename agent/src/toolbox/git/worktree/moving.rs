@@ -125,7 +125,10 @@ fn standing_of(
         is_file && !gone.contains(above)
     });
     let Ok(meta) = full.symlink_metadata() else {
-        let skipped = known.is_some_and(|entry| entry.flags_extended & SKIP != 0);
+        let skipped = match &known {
+            Some(entry) => entry.flags_extended & SKIP != 0,
+            None => file.new.is_some() && !scanner.belongs(file.path.as_os_str().as_bytes()),
+        };
         return Ok(match (file.old, file.new) {
             _ if skipped => Standing::Skipped,
             _ if blocked => Standing::Taken,

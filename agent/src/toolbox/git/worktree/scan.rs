@@ -95,6 +95,11 @@ impl<'r> WorktreeScanner<'r> {
         self.sparse.is_on()
     }
 
+    /// Returns true if a file belongs in the worktree, as far as a sparse checkout decides that.
+    pub(super) fn belongs(&self, path: &[u8]) -> bool {
+        self.sparse.holds(path)
+    }
+
     /// Returns true if libgit2 sees the worktree as Git does.
     pub(crate) fn is_plain(&self) -> Result<bool, ToolError> {
         Ok(!self.is_sparse() && !names_encodings(self.repo, &self.repo.index()?))

@@ -4,7 +4,19 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use git2::Repository;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::settings::read_settings;
+
+/// The patterns of a sparse checkout; none where the whole tree is checked out. `work` is the folder beside the worktree.
+pub(crate) fn sparse_patterns(repo: &Repository, work: &Path) -> Option<String> {
+    read_settings(repo.path(), Some(work)).sparse.then(|| read_patterns(repo.path())).flatten()
+}
+
+fn read_patterns(git: &Path) -> Option<String> {
+    std::fs::read_to_string(git.join("info/sparse-checkout")).ok()
+}
 
 /// The patterns of `.git/info/sparse-checkout`; the whole tree belongs there without them.
 pub(super) struct SparseCheckout(Option<Gitignore>);
@@ -12,7 +24,7 @@ pub(super) struct SparseCheckout(Option<Gitignore>);
 impl SparseCheckout {
     /// Reads the patterns, if `core.sparseCheckout` is on.
     pub(super) fn read(git: &Path, is_on: bool) -> Self {
-        let text = is_on.then(|| std::fs::read_to_string(git.join("info/sparse-checkout")).ok());
+        let text = is_on.then(|| read_patterns(git));
         let Some(text) = text.flatten() else { return Self(None) };
         let mut builder = GitignoreBuilder::new("");
         for line in text.lines() {

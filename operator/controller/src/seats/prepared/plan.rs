@@ -98,7 +98,7 @@ pub(super) fn find_role(roles: &[Arc<AgentRole>]) -> Option<&AgentRole> {
 pub(super) fn wanted_claim(repo: &Repo, maker: &SeatMaker, locks: &str) -> String {
     let worktree = &repo.spec.worktree;
     let image = maker.role.spec.workspace.image.as_ref().unwrap_or(&maker.args.workspace_image);
-    let parts = json!([
+    let mut parts = json!([
         repo.uid(),
         repo.spec.git.branch,
         worktree.setup,
@@ -106,6 +106,9 @@ pub(super) fn wanted_claim(repo: &Repo, maker: &SeatMaker, locks: &str) -> Strin
         image,
         locks
     ]);
+    if let Some(parts) = parts.as_array_mut().filter(|_| !worktree.sparse.is_empty()) {
+        parts.push(json!(worktree.sparse));
+    }
     let digest = Sha256::digest(parts.to_string());
     let id = digest.iter().take(4).fold(0, |id, byte| (id << 8) | u32::from(*byte));
     names::prepared_name(&repo.name_any(), id)

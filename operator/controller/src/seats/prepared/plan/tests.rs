@@ -163,9 +163,10 @@ fn a_pod_of_its_own_prepares_a_volume_and_goes_and_the_volume_stays() {
 #[test]
 fn another_state_of_the_lock_files_or_setting_replaces_it_once_the_new_one_is_ready() {
     type Change = fn(&mut Volumes);
-    let changes: [Change; 4] = [
+    let changes: [Change; 5] = [
         |volumes| volumes.repo.status.as_mut().unwrap().base_locks = Some("2".to_owned()),
         |volumes| volumes.repo.spec.worktree.setup = Some("make deps".to_owned()),
+        |volumes| volumes.repo.spec.worktree.sparse = vec!["src".to_owned()],
         |volumes| volumes.repo.spec.worktree.size = "20Gi".to_owned(),
         |volumes| volumes.role.spec.workspace.image = Some("node:24".to_owned()),
     ];
