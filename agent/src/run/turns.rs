@@ -328,7 +328,8 @@ impl Agent {
             // Only what this session has made is where the base branch was.
             let on_base = tries == 1 && self.session.stacked_on.is_none();
             let made_at = self.session.base_commit.clone().filter(|_| on_base);
-            let request = ToolboxRequest::Prepare { made_at };
+            let planned = self.session.planned.clone();
+            let request = ToolboxRequest::Prepare { made_at, planned };
             let RelayedRequest { reply, said, .. } = self.tools.through_relay(&request).await?;
             step::point("after prepare");
             let why = match reply {

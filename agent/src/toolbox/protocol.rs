@@ -51,6 +51,9 @@ pub enum ToolboxRequest {
         /// The commit of the base branch from which the thread's branch was just made on the remote: a clone that no
         /// thread had and that is there already needs no fetch.
         made_at: Option<String>,
+        /// Files and folders of the approved plan: a sparse checkout gets them.
+        #[serde(default)]
+        planned: Vec<String>,
     },
     /// Clone or fetch the base branch, as long as no thread works here. → [`ToolboxReply::Text`]: what was done.
     PrepareBase,

@@ -135,7 +135,7 @@ impl Toolbox {
         let scratch = self.work.join(".scratch");
         match request {
             ToolboxRequest::Hello(hello) => self.greet(hello, &scratch),
-            ToolboxRequest::Prepare { made_at } => self.begin(made_at).await,
+            ToolboxRequest::Prepare { made_at, planned } => self.begin(made_at, planned).await,
             ToolboxRequest::PrepareBase => self.prepare(git::prepare_base).await,
             request @ (ToolboxRequest::BaseGuide { .. }
             | ToolboxRequest::Memory { .. }
@@ -235,8 +235,21 @@ impl Toolbox {
         run_blocking(move || git::update_key(&place)).await.map(ToolboxReply::Text)
     }
 
-    async fn begin(&self, made_at: Option<String>) -> Result<ToolboxReply, ToolError> {
-        self.prepare(move |place| git::begin_worktree(place, made_at.as_deref())).await
+    async fn begin(
+        &self,
+        made_at: Option<String>,
+        planned: Vec<String>,
+    ) -> Result<ToolboxReply, ToolError> {
+        self.prepare(move |place| {
+            let done = git::begin_worktree(place, made_at.as_deref())?;
+            Ok(match git::add_planned(place, &planned) {
+                Ok(None) => done,
+                Ok(Some(added)) => format!("{done}. {added}"),
+                // A role can add them itself.
+                Err(error) => format!("{done}. Folders of the plan could not be added: {error}"),
+            })
+        })
+        .await
     }
 
     async fn prepare(

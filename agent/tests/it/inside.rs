@@ -44,7 +44,7 @@ async fn modes_that_a_command_changes_are_put_back_and_git_works_on() {
     let commit = args::GitCommit { message: "Add new".into(), paths: None };
     text(&t.toolbox, ToolboxRequest::GitCommit { commit, parent }).await;
     assert!(matches!(
-        t.toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap(),
+        t.toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await.unwrap(),
         ToolboxReply::Text(_)
     ));
     assert!(mode(&t.world.path("work/.git.lock")) & 0o600 == 0o600);

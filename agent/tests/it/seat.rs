@@ -174,7 +174,7 @@ async fn a_role_that_only_reads_has_its_clone_set_up_by_nobody_once_a_thread_wor
     assert_eq!(ran(), "once\n", "in the worktree itself, and once");
 
     toolbox.ask(ToolboxRequest::Hello(thread)).await.unwrap();
-    text(&toolbox, ToolboxRequest::Prepare { made_at: None }).await;
+    text(&toolbox, ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await;
     let refused = set_up().await.unwrap();
     assert!(matches!(refused, ToolboxReply::Refused(_)), "{refused:?}");
     let tree = world.tree("").canonicalize().unwrap();

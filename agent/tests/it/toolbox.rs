@@ -51,7 +51,7 @@ pub(crate) async fn start_with(args: &[&str]) -> Box {
     let toolbox = ToolboxClient::connect(&socket).await.unwrap();
     toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
     assert!(matches!(
-        toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap(),
+        toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await.unwrap(),
         ToolboxReply::Text(_)
     ));
     Box { world, process, toolbox, socket }
@@ -123,7 +123,7 @@ async fn downloads_have_a_place_whatever_folders_the_image_names() {
         .unwrap();
     let toolbox = ToolboxClient::connect(&socket).await.unwrap();
     toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
-    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await.unwrap();
     let download = "mkdir -p $CARGO_HOME/registry/src $GOPATH/pkg/mod \
                     $PIP_CACHE_DIR && cat $CARGO_HOME/config.toml && touch $CARGO_HOME/registry/src/a";
     let out = text(&toolbox, bash(download, None)).await;
@@ -156,7 +156,7 @@ async fn downloads_and_toolchains_of_an_image_keep_nobody_waiting() {
     let toolbox = ToolboxClient::connect(&socket).await.unwrap();
     let proxy = "http://127.0.0.1:9".to_owned();
     toolbox.ask(ToolboxRequest::Hello(ToolboxHello { proxy, ..hello(&world) })).await.unwrap();
-    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await.unwrap();
     // One that builds, so that it waits for the links.
     let build =
         "cargo build --offline >/dev/null 2>&1; stat -L -c %s $CARGO_HOME/registry/cache/i/*.crate";
@@ -335,10 +335,10 @@ async fn each_line_of_the_toolboxs_log_says_whose_it_is() {
         .unwrap();
     let toolbox = ToolboxClient::connect(&socket).await.unwrap();
     toolbox.ask(ToolboxRequest::Hello(hello(&world))).await.unwrap();
-    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await.unwrap();
     // Said by a thread of its own: a lock that nobody holds.
     fs::write(world.tree(".git/index.lock"), "").unwrap();
-    toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await.unwrap();
+    toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await.unwrap();
     assert!(!text(&toolbox, bash("env", None)).await.contains("CODEBUTLER_"));
     drop(toolbox);
     assert!(process.wait().await.unwrap().success());

@@ -79,6 +79,7 @@ pub use push::{PushOutcome, push_branch};
 pub use research::known_research;
 pub use show::show_commit;
 pub use skills::read_skills;
+pub use sparse::add_planned;
 pub use surroundings::find_surroundings;
 pub use templates::read_templates;
 pub(super) use tracked::tracked_made;

@@ -3,14 +3,17 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
-use git2::Repository;
 use git2::build::CheckoutBuilder;
+use git2::{ObjectType, Repository, Tree};
 
 use super::GitSite;
 use super::base::FOLDER;
 use super::unclaimed::{discard_clone, is_unclaimed};
-use super::worktree::{SKIP, cone_folders, cone_patterns, skip_sparse, sparse_patterns};
+use super::worktree::{
+    SKIP, check_out_more, cone_folders, cone_patterns, skip_sparse, sparse_patterns,
+};
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::SparseExtent;
 use codebutler_guides::text::clip_text;
@@ -69,11 +72,16 @@ pub(super) fn set_sparse(repo: &Repository, patterns: &str) -> Result<(), ToolEr
     Ok(())
 }
 
-/// Replaced as a whole, so that a kill leaves the old or the new.
+/// Replaces a file as a whole: a kill leaves the old or the new, and no link that is there is followed.
+fn replace_file(place: &GitSite, path: &Path, patterns: &str) -> io::Result<()> {
+    let next = place.work.join(".sparse.next");
+    fs::write(&next, patterns).and_then(|()| fs::rename(&next, path))
+}
+
 fn note_patterns(place: &GitSite, patterns: Option<&str>) -> io::Result<()> {
-    let (path, next) = (place.work.join(MADE_WITH), place.work.join(".sparse.next"));
+    let path = place.work.join(MADE_WITH);
     match patterns {
-        Some(patterns) => fs::write(&next, patterns).and_then(|()| fs::rename(&next, &path)),
+        Some(patterns) => replace_file(place, &path, patterns),
         None => match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
@@ -95,6 +103,46 @@ pub(super) fn discard_outdated(place: &GitSite) -> Result<(), ToolError> {
     if made_with == wanted_patterns(place) { Ok(()) } else { discard_clone(place) }
 }
 
+/// Adds the folders of an approved plan to a sparse checkout: of what it names, and of the files among that. Answers what
+/// was added. Only files that are not there are written.
+pub fn add_planned(place: &GitSite, planned: &[String]) -> Result<Option<String>, ToolError> {
+    if planned.is_empty() {
+        return Ok(None);
+    }
+    let _lock = place.lock()?;
+    let repo = place.open()?;
+    let patterns = sparse_patterns(&repo, &place.work);
+    let Some(known) = patterns.as_deref().and_then(cone_folders) else { return Ok(None) };
+    let tree = repo.head()?.peel_to_tree()?;
+    let planned: Vec<&str> = planned.iter().filter_map(|path| folder_of(&tree, path)).collect();
+    let wanted = cone_patterns(known.iter().map(String::as_str).chain(planned));
+    let folders = cone_folders(&wanted).unwrap_or_default();
+    let added: Vec<String> = folders.into_iter().filter(|folder| !known.contains(folder)).collect();
+    if added.is_empty() {
+        return Ok(None);
+    }
+    // The patterns last: what was cut off before is done again.
+    check_out_more(&repo, &wanted)?;
+    let own = repo.path().join("info/sparse-checkout");
+    replace_file(place, &own, &wanted).map_err(|e| write_error(&e))?;
+    let shown = added.iter().take(MAX_NAMED).map(|folder| plain_name(folder));
+    Ok(Some(format!("The sparse checkout got `{}`", shown.collect::<Vec<_>>().join("`, `"))))
+}
+
+/// The folder of a path in a plan: itself, or that of a file. None for what is at the top, which is there anyway, and for
+/// a pattern.
+fn folder_of<'p>(tree: &Tree<'_>, path: &'p str) -> Option<&'p str> {
+    let path = path.trim_start_matches("./").trim_end_matches('/');
+    let kind = |path: &str| tree.get_path(Path::new(path)).ok().and_then(|entry| entry.kind());
+    if kind(path) == Some(ObjectType::Tree) {
+        return Some(path);
+    }
+    let (folder, _) = path.rsplit_once('/')?;
+    // A folder that is to be made is none of the tree.
+    let is_pattern = folder.contains(['*', '?', '[', '{', '\\']);
+    (!is_pattern || kind(folder) == Some(ObjectType::Tree)).then_some(folder)
+}
+
 /// The part of the repository that the worktree has, as it is now; none if that is all of it.
 pub(super) fn find_extent(
     place: &GitSite,
@@ -103,14 +151,14 @@ pub(super) fn find_extent(
     let Some(patterns) = sparse_patterns(repo, &place.work) else { return Ok(None) };
     let index = repo.index()?;
     let outside = index.iter().filter(|entry| entry.flags_extended & SKIP != 0).count();
-    let plain = |folder: String| {
-        let shown: String =
-            folder.chars().map(|c| if c.is_control() || c == '`' { '?' } else { c }).collect();
-        clip_text(&shown, MAX_NAME)
-    };
     let folders = cone_folders(&patterns).unwrap_or_default();
-    let folders = folders.into_iter().take(MAX_NAMED).map(plain).collect();
+    let folders = folders.iter().take(MAX_NAMED).map(|folder| plain_name(folder)).collect();
     Ok(Some(SparseExtent { folders, outside }))
+}
+
+fn plain_name(folder: &str) -> String {
+    let plain = |c: char| if c.is_control() || c == '`' { '?' } else { c };
+    clip_text(&folder.chars().map(plain).collect::<String>(), MAX_NAME)
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(super) async fn measure_snapshot() -> anyhow::Result<Vec<MeasuredFigure>> {
         role: "coder".to_owned(),
     };
     toolbox.ask(ToolboxRequest::Hello(hello)).await?;
-    let reply = toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await?;
+    let reply = toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await?;
     ensure!(matches!(&reply, ToolboxReply::Text(_)), "{reply:?}");
     let tree = folder.join("work/tree");
     // The first of each reads every file.

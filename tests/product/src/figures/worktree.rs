@@ -142,7 +142,7 @@ async fn time_worktree(folder: &Path, relay: &GitRelay, branch: &str) -> anyhow:
     };
     toolbox.ask(ToolboxRequest::Hello(hello)).await?;
     let started = Instant::now();
-    let reply = toolbox.ask(ToolboxRequest::Prepare { made_at: None }).await?;
+    let reply = toolbox.ask(ToolboxRequest::Prepare { made_at: None, planned: vec![] }).await?;
     let took = started.elapsed().as_secs_f64();
     ensure!(matches!(&reply, ToolboxReply::Text(_)), "{reply:?}");
     ensure!(folder.join("work/tree/begin.txt").exists(), "no worktree: {reply:?}");

@@ -143,6 +143,34 @@ fn a_clone_that_waits_is_made_anew_where_other_folders_are_wanted_by_then() {
 }
 
 #[test]
+fn the_folders_of_an_approved_plan_are_added() {
+    let f = fixture(&["src"]);
+    prepare_worktree(&f.place).unwrap();
+    let add = |paths: &[&str]| {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        add_planned(&f.place, &paths).unwrap()
+    };
+    fs::remove_file(f.place.tree().join("src/a.rs")).unwrap();
+    assert_eq!(add(&["README", "src/a.rs", "src/new.rs", "**/*.py"]), None);
+    let plan = ["docs/x/b.md", "app/other/", "lib/new.rs"];
+    let said = "The sparse checkout got `app/other`, `docs/x`, `lib`";
+    assert_eq!(add(&plan).as_deref(), Some(said));
+    assert_eq!(add(&plan), None);
+    assert_eq!(files(&f), [".gitignore", "README", "app/other/page", "docs/a.md", "docs/x/b.md"]);
+    // What a role has deleted stays so.
+    assert_eq!(git(&f, &["status", "--porcelain"]), "D src/a.rs");
+    assert_eq!(find_surroundings(&f.place).unwrap().sparse.unwrap().outside, 1);
+    git(&f, &["checkout", "-q", "src/a.rs"]);
+    git(&f, &["sparse-checkout", "reapply"]);
+    assert_eq!(git(&f, &["status", "--porcelain"]), "");
+
+    // Nothing is written over what lies in the place of a folder.
+    f.write("app/[id]", "mine\n");
+    assert!(add(&["app/[id]/page"]).is_some());
+    assert_eq!(f.file("app/[id]"), "mine\n");
+}
+
+#[test]
 fn a_copy_is_as_sparse_as_the_worktree_and_follows_when_that_gets_more() {
     let f = fixture(&["src"]);
     prepare_worktree(&f.place).unwrap();

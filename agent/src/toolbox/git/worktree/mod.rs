@@ -8,6 +8,7 @@ mod encoding;
 mod index;
 mod left;
 mod made;
+mod more;
 mod moving;
 mod rules;
 mod scan;
@@ -22,6 +23,7 @@ pub(super) use index::{
     ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index, skip_sparse,
 };
 pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
+pub(super) use more::check_out_more;
 pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
 pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
 pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};

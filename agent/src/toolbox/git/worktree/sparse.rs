@@ -25,7 +25,11 @@ impl SparseCheckout {
     /// Reads the patterns, if `core.sparseCheckout` is on.
     pub(super) fn read(git: &Path, is_on: bool) -> Self {
         let text = is_on.then(|| read_patterns(git));
-        let Some(text) = text.flatten() else { return Self(None) };
+        text.flatten().map_or(Self(None), |text| Self::of(&text))
+    }
+
+    /// The checkout of these patterns.
+    pub(super) fn of(text: &str) -> Self {
         let mut builder = GitignoreBuilder::new("");
         for line in text.lines() {
             // A line that is no pattern matches nothing in Git either.
