@@ -13,6 +13,9 @@ pub enum PreparedVolumes {
     /// They are clones of one volume that is prepared for each state of the lock files. The StorageClass needs a CSI
     /// driver that can clone volumes.
     Clone,
+    /// They are restored from a snapshot of that volume, for drivers that take snapshots and make no clones. The
+    /// cluster needs the definitions of VolumeSnapshots and their controller.
+    Snapshot,
 }
 
 impl PreparedVolumes {
@@ -49,6 +52,9 @@ pub struct PreparedStatus {
     /// Pod that prepares one now: it may read the repository's branches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PreparingPod>,
+    /// VolumeSnapshot of the claim that those of new Threads are restored from: it has the claim's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
     /// Claim that could not be cloned: Threads do without until it is replaced, or the spec is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

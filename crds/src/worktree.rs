@@ -38,10 +38,14 @@ pub struct WorktreeSpec {
     /// Whether the volumes of new Threads begin with what a set-up of the base branch has made.
     #[serde(default, skip_serializing_if = "PreparedVolumes::is_none")]
     pub prepared: PreparedVolumes,
-    /// Seconds that the driver may take for a clone of a prepared volume, from when it is asked; 60 if absent.
+    /// Seconds that the driver may take for a volume that is cloned or restored from a prepared one, from when it is asked; 60 if absent.
     #[serde(default = "clone_seconds", skip_serializing_if = "is_usual")]
     #[schemars(range(min = 10, max = 1800))]
     pub clone_seconds: u32,
+    /// VolumeSnapshotClass of the snapshots of `prepared: Snapshot`. The default one of the volume's driver if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub snapshot_class_name: Option<String>,
     /// Folders of the repository that worktrees have, such as `services/shop`: with all that is in them, the files at the
     /// top and those directly above each (a sparse checkout in cone mode). Roles add others when they need them. The
     /// whole repository if none is named.
@@ -67,6 +71,7 @@ impl Default for WorktreeSpec {
             setup: None,
             prepared: PreparedVolumes::None,
             clone_seconds: clone_seconds(),
+            snapshot_class_name: None,
             sparse: Vec::new(),
             test: None,
             max_concurrent_builds: builds(),

@@ -23,6 +23,7 @@ use super::scale_up::ScaleUps;
 use super::seat_memory::SeatMemory;
 use super::serving::ServingGateway;
 use super::slots::RepoSlots;
+use super::snapshots::SnapshotReader;
 use super::spent::SpentSeats;
 use super::thread::CacheFence;
 use super::unexpanded::UnexpandedClaims;
@@ -63,6 +64,8 @@ pub(crate) struct ControllerContext {
     pub prepared_pods: Arc<ObjectIndex<Pod, Pod>>,
     /// Claims of prepared volumes, by their Repo.
     pub prepared_claims: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
+    /// Snapshots of prepared volumes.
+    pub snapshots: SnapshotReader,
     pub volumes: Arc<ObjectIndex<PersistentVolumeClaim, PersistentVolumeClaim>>,
     pub accounts: Store<ServiceAccount>,
     /// The Repos' network policies.

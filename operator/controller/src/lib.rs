@@ -34,6 +34,7 @@ mod seats;
 mod servers;
 mod serving;
 mod slots;
+mod snapshots;
 mod spelling;
 mod spent;
 #[cfg(test)]
@@ -182,6 +183,7 @@ impl Replica {
             prepared: prepared_memory::PreparedVolumeMemory::default(),
             prepared_pods: caches.prepared_pods.clone(),
             prepared_claims: caches.prepared_claims.clone(),
+            snapshots: snapshots::SnapshotReader::new(self.client.clone()),
             volumes: caches.volumes.clone(),
             accounts: caches.accounts.clone(),
             policies: caches.policies.clone(),

@@ -17,12 +17,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::is_over;
+use super::folders::{PROVISIONER, copy_folder, count_bytes, volume_name};
+use super::{is_over, snapshots};
 
 const CLASS: &str = "standard";
 /// Our class where somebody else's has that name.
 const OTHER_CLASS: &str = "codebutler-folders";
-const PROVISIONER: &str = "codebutler.dev/folder";
 /// Annotation that names the driver that was asked for a volume.
 const ASKED: &str = "volume.kubernetes.io/storage-provisioner";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -171,10 +171,6 @@ fn claim_need(claim: &PersistentVolumeClaim, served: &str) -> Need {
     }
 }
 
-fn volume_name(claim: &PersistentVolumeClaim) -> String {
-    format!("pvc-{}", claim.uid().unwrap_or_default())
-}
-
 async fn reconcile_claim(
     claim: Arc<PersistentVolumeClaim>,
     context: Arc<ClaimContext>,
@@ -289,23 +285,21 @@ async fn fill_folder(
     let Some(source) = source.filter(|_| !folder.exists()) else {
         return Ok(tokio::fs::create_dir_all(folder).await?);
     };
-    let found = api.get_opt(&source.name).await?;
-    check_source(claim, &source.kind, found.as_ref(), &context.class)
-        .map_err(ClaimError::Source)?;
-    let volume = found.map(|found| volume_name(&found)).unwrap_or_default();
-    let fresh = folder.with_extension("clone");
-    // An earlier try may have been cut off.
-    crate::kubelet::volumes::remove_folder(&fresh)?;
-    let copied = tokio::process::Command::new("cp")
-        .args(["-a", "--reflink=auto"])
-        .args([context.dir.join(volume).as_path(), &fresh])
-        .output()
-        .await?;
-    if !copied.status.success() {
-        let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-        return Err(ClaimError::Source(said));
-    }
-    Ok(tokio::fs::rename(&fresh, folder).await?)
+    let from = if source.kind == snapshots::KIND {
+        let wanted = claim.spec.as_ref().and_then(|spec| spec.resources.clone());
+        let size = wanted.and_then(|all| all.requests?.remove("storage"));
+        let namespace = claim.namespace().unwrap_or_default();
+        let snapshot = (namespace.as_str(), source.name.as_str());
+        snapshots::find_folder(&context.client, snapshot, size.as_ref())
+            .await?
+            .map_err(ClaimError::Source)?
+    } else {
+        let found = api.get_opt(&source.name).await?;
+        check_source(claim, &source.kind, found.as_ref(), &context.class)
+            .map_err(ClaimError::Source)?;
+        found.map(|found| volume_name(&found)).unwrap_or_default()
+    };
+    copy_folder(&context.dir.join(from), folder).await.map_err(ClaimError::Source)
 }
 
 /// Refuses what a driver refuses to clone: claims of other kinds, classes, namespaces or modes, such as have no volume
@@ -342,21 +336,6 @@ fn check_source(
         return Err("the requested volume is smaller than its source".to_owned());
     }
     Ok(())
-}
-
-/// Bytes of a size such as `2Gi`, in the forms that claims of tests have.
-fn count_bytes(size: &Quantity) -> Option<u64> {
-    let text = size.0.as_str();
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-    let factor = match unit {
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        "Ti" => 1 << 40,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 async fn reconcile_volume(
@@ -454,7 +433,7 @@ mod tests {
             assert!(check(&source).unwrap_err().contains(why), "{why}");
         }
         assert!(check_source(&new, kind, None, "standard").is_err());
-        assert!(check_source(&new, "VolumeSnapshot", None, "standard").is_err());
+        assert!(check_source(&new, "Other", None, "standard").is_err());
     }
 
     #[test]

@@ -6,16 +6,19 @@
 mod accounts;
 mod claims;
 mod deployments;
+mod folders;
 mod garbage;
 mod graph;
 mod kinds;
 mod namespaces;
+mod snapshots;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
 pub(crate) use namespaces::end_namespace;
+pub use snapshots::FolderSnapshots;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -27,6 +27,7 @@ use super::work_waits;
 use crate::context::ControllerContext;
 use crate::index::ObjectKey;
 use crate::repo;
+use crate::snapshots::AskedSnapshot;
 use crate::thread::volume;
 
 /// Looks at a Repo's prepared volume. Answers whether it has written the Repo's status, and when to look again.
@@ -47,7 +48,9 @@ pub(super) async fn tend_prepared(
     if repo.spec.worktree.prepared.is_none() && none {
         return Ok((false, None));
     }
-    let mut plan = decide(repo, (&pods, &claims), None, context);
+    let snapshot = context.snapshots.look(repo).await;
+    let seen = SeenVolumes { pods: &pods, claims: &claims, snapshot: snapshot.as_ref() };
+    let mut plan = decide(repo, &seen, None, context);
     for claim in &claims {
         if plan.delete_claims.contains(&claim.name_any()) {
             context.apply.delete::<PersistentVolumeClaim>(claim).await?;
@@ -58,14 +61,14 @@ pub(super) async fn tend_prepared(
             context.apply.delete::<Pod>(pod).await?;
         }
     }
-    match make_pod(&plan, &owner, context).await {
+    match make_objects(&plan, &owner, context).await {
         Ok(made) => {
             if let (Some(pod), Some(status)) = (made, &mut plan.status) {
                 status.pod = Some(pod);
             }
         }
         Err(ApplyError::Refused(refusal)) => {
-            plan = decide(repo, (&pods, &claims), Some(&refusal), context);
+            plan = decide(repo, &seen, Some(&refusal), context);
         }
         Err(error) => return Err(error),
     }
@@ -81,6 +84,26 @@ pub(super) async fn tend_prepared(
         context.apply.tell(&repo.object_ref(&()), None, notice).await;
     }
     Ok((patch.is_some(), plan.again))
+}
+
+/// Objects of a Repo's prepared volume, whatever their state.
+struct SeenVolumes<'a> {
+    pods: &'a [Arc<Pod>],
+    claims: &'a [Arc<PersistentVolumeClaim>],
+    /// The snapshot of the current claim, where the Repo wants snapshots.
+    snapshot: Option<&'a AskedSnapshot>,
+}
+
+async fn make_objects(
+    plan: &PreparedPlan,
+    owner: &str,
+    context: &ControllerContext,
+) -> Result<Option<PreparingPod>, ApplyError> {
+    if let Some(snapshot) = plan.take.as_deref() {
+        let claim = snapshot.owner_references().first().map(|own| own.uid.as_str());
+        context.apply.create(snapshot, claim.unwrap_or_default()).await?;
+    }
+    make_pod(plan, owner, context).await
 }
 
 /// The claim first: what was cut off between both is completed by the next look.
@@ -104,7 +127,7 @@ async fn make_pod(
 
 fn decide(
     repo: &Repo,
-    (pods, claims): (&[Arc<Pod>], &[Arc<PersistentVolumeClaim>]),
+    seen: &SeenVolumes<'_>,
     refusal: Option<&ApplyRefusal>,
     context: &ControllerContext,
 ) -> PreparedPlan {
@@ -115,9 +138,9 @@ fn decide(
     let status = repo.status.as_ref();
     let locks = status.and_then(|status| status.base_locks.as_deref()).unwrap_or_default();
     let failed = maker.as_ref().and_then(|maker| {
-        let seen = pods.iter().filter_map(|pod| find_failure(pod, now)).collect();
+        let failures = seen.pods.iter().filter_map(|pod| find_failure(pod, now)).collect();
         let made_from = wanted_claim(repo, maker, locks);
-        context.seat_memory.count_failures((&key, FAILURES), made_from, seen, None)
+        context.seat_memory.count_failures((&key, FAILURES), made_from, failures, None)
     });
     let claim = status.and_then(|status| status.prepared.as_ref()?.claim.as_deref());
     let taken = maker.as_ref().map(SeatMaker::taken).unwrap_or_default();
@@ -125,11 +148,12 @@ fn decide(
         repo,
         maker: maker.as_ref(),
         prepared: repo::observe::is_prepared(context, repo),
-        pods,
-        claims,
+        pods: seen.pods,
+        claims: seen.claims,
         failed: failed.as_ref(),
         refusal,
         uncloned: claim.filter(|claim| context.prepared.has_failed(repo, claim)),
+        snapshot: seen.snapshot,
         awaited: &awaited_sources(&key, context),
         waits: work_waits(&key.namespace, &taken, context),
         now,
@@ -153,10 +177,10 @@ fn patch_status(repo: &Repo, plan: &PreparedPlan) -> Option<Value> {
     }
     if before.prepared.as_deref() != plan.status.as_ref() {
         let value = plan.status.as_ref().map_or(Value::Null, |status| {
-            let PreparedStatus { claim, since, asked, pod, failed, replaced } = status;
+            let PreparedStatus { claim, since, asked, pod, snapshot, failed, replaced } = status;
             // What is absent now is to go.
-            json!({"claim": claim, "since": since, "asked": asked, "pod": pod, "failed": failed,
-                   "replaced": replaced})
+            json!({"claim": claim, "since": since, "asked": asked, "pod": pod,
+                   "snapshot": snapshot, "failed": failed, "replaced": replaced})
         });
         patch.insert("prepared".to_owned(), value);
     }

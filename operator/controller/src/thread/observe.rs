@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use codebutler_crds::prepared::PreparedVolumes;
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_runtime::apply::{ApplyRefusal, owned_by};
 use jiff::Timestamp;
@@ -115,7 +116,8 @@ fn find_source(context: &ControllerContext, repo: &Repo) -> Option<SourceClaim> 
     let (key, owner) = (ObjectKey::of(repo), repo.uid().unwrap_or_default());
     let mut claims = context.prepared_claims.of(&key).into_iter();
     let claim = claims.find(|claim| claim.name_any() == source && owned_by(&**claim, &owner))?;
-    SourceClaim::of(&claim)
+    let is_snapshot = repo.spec.worktree.prepared == PreparedVolumes::Snapshot;
+    SourceClaim::of(&claim, is_snapshot)
 }
 
 fn find_cloning(

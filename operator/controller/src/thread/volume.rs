@@ -1,5 +1,6 @@
 //! The volume that a Thread's pods share.
 
+use codebutler_crds::prepared::PreparedVolumes;
 use codebutler_crds::repo::AccessMode;
 use codebutler_crds::{Repo, Thread};
 use codebutler_runtime::quantity::parse_bytes;
@@ -12,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 
 use super::security;
-use crate::labels;
+use crate::{labels, snapshots};
 
 /// Annotation on a claim: the user whose files it was made for. Absent on one from before pods had another.
 const ANNOTATION_USER: &str = "codebutler.dev/user";
@@ -27,17 +28,19 @@ const ANNOTATIONS_PROVISIONER: [&str; 2] =
 #[derive(Clone, Debug)]
 pub(crate) struct SourceClaim {
     pub claim: String,
+    /// True if the volume is restored from the snapshot of that name.
+    pub is_snapshot: bool,
     /// Size of its volume, which can be more than was asked for: drivers round it up.
     pub size: Option<String>,
 }
 
 impl SourceClaim {
     /// None for a claim that has no volume, or is going.
-    pub(crate) fn of(claim: &PersistentVolumeClaim) -> Option<Self> {
+    pub(crate) fn of(claim: &PersistentVolumeClaim, is_snapshot: bool) -> Option<Self> {
         let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
         let size = capacity.and_then(|all| all.get("storage")).map(|size| size.0.clone());
         let bound = VolumeState::of(Some(claim)) == VolumeState::Bound;
-        bound.then(|| Self { claim: claim.name_any(), size })
+        bound.then(|| Self { claim: claim.name_any(), is_snapshot, size })
     }
 }
 
@@ -51,9 +54,10 @@ pub(crate) fn build_claim(
     let metadata = labels::owned_metadata(thread, name, labels::of_claim(thread));
     let mut claim = fill_claim(metadata, repo);
     let (Some(spec), Some(source)) = (&mut claim.spec, source) else { return claim };
+    let kind = if source.is_snapshot { snapshots::KIND } else { "PersistentVolumeClaim" };
     spec.data_source = Some(TypedLocalObjectReference {
-        api_group: None,
-        kind: "PersistentVolumeClaim".to_owned(),
+        api_group: source.is_snapshot.then(|| snapshots::GROUP.to_owned()),
+        kind: kind.to_owned(),
         name: source.claim.clone(),
     });
     // A driver makes no clone that is smaller than its source.
@@ -72,11 +76,16 @@ pub(crate) fn build_prepared_claim(repo: &Repo, name: &str) -> PersistentVolumeC
     fill_claim(labels::owned_metadata(repo, name.to_owned(), labels), repo)
 }
 
-/// The claim of which the volume of a new Thread is to be a clone: of the class, mode and size that the Repo asks for
-/// now, since drivers clone between no others, and of the same repository.
+/// The claim of which the volume of a new Thread is to be a clone, or to be restored from the snapshot of: of the class,
+/// mode and size that the Repo asks for now, since drivers clone between no others, and of the same repository.
 pub(super) fn find_source(repo: &Repo) -> Option<&str> {
     let prepared = repo.status.as_ref()?.prepared.as_ref()?;
-    let usable = !repo.spec.worktree.prepared.is_none()
+    let is_fit = match repo.spec.worktree.prepared {
+        PreparedVolumes::None => false,
+        PreparedVolumes::Clone => prepared.snapshot.is_none(),
+        PreparedVolumes::Snapshot => prepared.snapshot == prepared.claim,
+    };
+    let usable = is_fit
         && prepared.asked == Some(describe_source(repo))
         && prepared.failed != prepared.claim;
     prepared.claim.as_deref().filter(|_| usable)

@@ -43,6 +43,8 @@ const RARELY: &[(&str, &str)] = &[
     ("controller: delete codebutler.dev/threads ", "a Thread that was closed long ago"),
     ("controller: list events.k8s.io/events ", "a pod that finds no node"),
     ("controller: patch events.k8s.io/events ", "an event that comes again"),
+    ("controller: get snapshot.storage.k8s.io/volumesnapshots ", SNAPSHOTS),
+    ("controller: create snapshot.storage.k8s.io/volumesnapshots ", SNAPSHOTS),
     ("controller: get coordination.k8s.io/leases ", LEASE),
     ("controller: update coordination.k8s.io/leases ", LEASE),
     ("gateway: get codebutler.dev/", WATCHED),
@@ -55,6 +57,7 @@ const RARELY: &[(&str, &str)] = &[
     ("gateway: update coordination.k8s.io/leases ", LEASE),
 ];
 const APPLIED: &str = "part of an apply where nothing is there: the server asks for it itself";
+const SNAPSHOTS: &str = "a Repo with `spec.worktree.prepared: Snapshot`";
 const STRANDED: &str = "a volume that no node reaches";
 const WATCHED: &str = "read by list and watch alone; a candidate to be taken away";
 const LEASE: &str = "two replicas, and the lease between them";

@@ -3,6 +3,7 @@
 use codebutler_crds::prepared::PreparedVolumes;
 use codebutler_crds::warm::WarmSpec;
 use codebutler_crds::{Repo, names};
+use codebutler_testbed::controllers::FolderSnapshots;
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -240,19 +241,16 @@ async fn a_seat_that_the_remote_refuses_is_not_ready_until_it_has_its_clone() {
     team.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
-    if crate::support::needs_process_kubelet("it looks into a volume") {
-        return;
-    }
+/// A team whose volumes are prepared in this way.
+async fn preparing_team(prepared: PreparedVolumes) -> Team {
     let pm = vec![ScriptStep::say("Here I am.")];
-    let team = Setup::new(ModelScript::of("pm", pm))
+    Setup::new(ModelScript::of("pm", pm))
         .file("src/a.txt", "a\n")
         .file("docs/a.txt", "a\n")
-        .repo(|repo| {
+        .repo(move |repo| {
             let command = "mkdir -p $XDG_CACHE_HOME; echo once >> $XDG_CACHE_HOME/ran";
             repo.worktree.setup = Some(command.to_owned());
-            repo.worktree.prepared = PreparedVolumes::Clone;
+            repo.worktree.prepared = prepared;
             repo.worktree.sparse = ["src", "gone"].map(str::to_owned).to_vec();
         })
         .role(|role| {
@@ -261,17 +259,50 @@ async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
             }
         })
         .start()
-        .await;
+        .await
+}
+
+/// The claim of a conversation's Thread.
+async fn claim_of(team: &Team, root: &str) -> PersistentVolumeClaim {
     let (client, place) = (team.stack.cluster.client(), &team.stack.place);
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &place.team);
-    let claim_of = async |root: &str| {
-        let mine = format!("{}={}", names::LABEL_THREAD, team.thread(root).await.name_any());
-        claims.list(&ListParams::default().labels(&mine)).await.unwrap().items.remove(0)
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, &place.team);
+    let mine = format!("{}={}", names::LABEL_THREAD, team.thread(root).await.name_any());
+    claims.list(&ListParams::default().labels(&mine)).await.unwrap().items.remove(0)
+}
+
+/// Waits for a condition of the Repo with this reason; its sentence.
+async fn repo_says(team: &Team, type_: &str, reason: &str) -> String {
+    let (client, place) = (team.stack.cluster.client(), &team.stack.place);
+    let repos: Api<Repo> = Api::namespaced(client, &place.team);
+    let said = || async {
+        let mut conditions = repos.get("shop").await.ok()?.status?.conditions.into_iter();
+        conditions.find(|c| c.type_ == type_ && c.reason == reason).map(|c| c.message)
     };
+    team.until(reason, said).await
+}
+
+/// What the set-up has written on a claim's volume, which is on the thread's branch.
+async fn read_set_up(team: &Team, claim: &PersistentVolumeClaim) -> String {
+    let place = &team.stack.place;
+    let folder = team.kubelet().volume_path(&place.team, &claim.name_any()).await.unwrap();
+    let head = std::fs::read_to_string(folder.join("work/tree/.git/HEAD")).unwrap();
+    assert!(head.contains("refs/heads/codebutler/"), "{head}");
+    let has = |path: &str| folder.join("work/tree").join(path).exists();
+    assert!(has("src/a.txt") && !has("docs"), "of the folders that the Repo names");
+    std::fs::read_to_string(folder.join("work/build/cache/ran")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
+    if crate::support::needs_process_kubelet("it looks into a volume") {
+        return;
+    }
+    let team = preparing_team(PreparedVolumes::Clone).await;
+    let (client, place) = (team.stack.cluster.client(), &team.stack.place);
     // The first conversation finds none, and lets the gateway know of the lock files.
     let first = team.says("ana", None, "Are you there?");
     team.message(&first, "Here I am.").await;
-    assert!(claim_of(&first).await.spec.unwrap().data_source.is_none());
+    assert!(claim_of(&team, &first).await.spec.unwrap().data_source.is_none());
     let repos: Api<Repo> = Api::namespaced(client.clone(), &place.team);
     let source = team
         .until("a prepared volume", || async {
@@ -281,20 +312,45 @@ async fn the_volumes_of_threads_are_clones_of_one_that_was_set_up_once() {
 
     let second = team.says("ben", None, "And now?");
     team.message(&second, "Here I am.").await;
-    let claim = claim_of(&second).await;
+    let claim = claim_of(&team, &second).await;
     assert_eq!(claim.spec.as_ref().unwrap().data_source.as_ref().unwrap().name, source);
-    let folder = team.kubelet().volume_path(&place.team, &claim.name_any()).await.unwrap();
-    let ran = std::fs::read_to_string(folder.join("work/build/cache/ran")).unwrap();
+    let ran = read_set_up(&team, &claim).await;
     assert_eq!(ran, "once\n", "by the pod that prepared the volume, and not again");
-    let head = std::fs::read_to_string(folder.join("work/tree/.git/HEAD")).unwrap();
-    assert!(head.contains("refs/heads/codebutler/"), "{head}");
-    let has = |path: &str| folder.join("work/tree").join(path).exists();
-    assert!(has("src/a.txt") && !has("docs"), "of the folders that the Repo names");
-    let told = || async {
-        let mut conditions = repos.get("shop").await.ok()?.status?.conditions.into_iter();
-        conditions.find(|c| c.type_ == "SparseCheckoutValid" && c.reason == "SparseFolderNotFound")
-    };
-    let told = team.until("a folder that is not there to be told", told).await;
-    assert!(told.message.contains("has no folder `gone`:"), "{}", told.message);
+    let told = repo_says(&team, "SparseCheckoutValid", "SparseFolderNotFound").await;
+    assert!(told.contains("has no folder `gone`:"), "{told}");
+    team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_volumes_of_threads_are_restored_from_a_snapshot_where_there_are_snapshots() {
+    if crate::support::needs_process_kubelet("it looks into a volume") {
+        return;
+    }
+    let team = preparing_team(PreparedVolumes::Snapshot).await;
+    let (client, place) = (team.stack.cluster.client(), &team.stack.place);
+    let first = team.says("ana", None, "Are you there?");
+    team.message(&first, "Here I am.").await;
+    let told = repo_says(&team, "PreparedVolumeReady", "PreparedVolumeNoSnapshots").await;
+    assert!(told.contains("snapshot.storage.k8s.io/v1"), "{told}");
+
+    let claim = claim_of(&team, &first).await;
+    let folder = team.kubelet().volume_path(&place.team, &claim.name_any()).await.unwrap();
+    let volumes = folder.parent().unwrap().to_owned();
+    let _snapshots = FolderSnapshots::start(client.clone(), volumes).await.unwrap();
+    // Nobody has to wait for the next minute.
+    let repos: Api<Repo> = Api::namespaced(client.clone(), &place.team);
+    let look = Patch::Merge(json!({"metadata": {"annotations": {"look": "again"}}}));
+    repos.patch("shop", &PatchParams::default(), &look).await.unwrap();
+    let snapshot = team
+        .until("a snapshot", || async { repos.get("shop").await.ok()?.status?.prepared?.snapshot })
+        .await;
+
+    let second = team.says("ben", None, "And now?");
+    team.message(&second, "Here I am.").await;
+    let claim = claim_of(&team, &second).await;
+    let source = claim.spec.as_ref().unwrap().data_source.as_ref().unwrap();
+    assert_eq!((source.kind.as_str(), &source.name), ("VolumeSnapshot", &snapshot));
+    let ran = read_set_up(&team, &claim).await;
+    assert_eq!(ran, "once\n", "by the pod that prepared the volume, and not again");
     team.stop().await;
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebutler_crds::prepared::{PreparedStatus, PreparingPod};
+use codebutler_crds::prepared::{PreparedStatus, PreparedVolumes, PreparingPod};
 use codebutler_crds::{AgentRole, Repo, condition, names};
-use codebutler_runtime::apply::ApplyRefusal;
+use codebutler_runtime::apply::{ApplyRefusal, shorten_text};
 use codebutler_runtime::notice::EventNotice;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::ResourceExt as _;
+use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -19,6 +19,7 @@ use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
 use crate::seats::failures::start_limit;
 use crate::seats::making::{SeatMaker, works_in_worktree};
+use crate::snapshots::{self, AskedSnapshot, SnapshotAnswer, SnapshotState, VolumeSnapshot};
 use crate::thread::life::{FailureCause, PodLife};
 use crate::thread::volume::{self, VolumeState};
 
@@ -30,6 +31,11 @@ const RETRY: Duration = Duration::from_mins(1);
 /// Key of its failures among those of seats: no role has such a name.
 pub(super) const FAILURES: &str = "-prepared";
 const COLD: &str = "Threads do their own set-up";
+/// Interval of looks at a snapshot that is being taken, and the time after which it takes too long.
+const SNAPSHOT_SOON: Duration = Duration::from_secs(2);
+const SNAPSHOT_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+/// Most characters of a driver's words.
+const MAX_SAID: usize = 300;
 
 /// The facts that a decision on a Repo's prepared volume is made from.
 pub(super) struct PreparedView<'a> {
@@ -46,6 +52,8 @@ pub(super) struct PreparedView<'a> {
     pub refusal: Option<&'a ApplyRefusal>,
     /// The current claim, if clones of it were too late, one after the other.
     pub uncloned: Option<&'a str>,
+    /// The snapshot of the current claim, where the Repo wants snapshots.
+    pub snapshot: Option<&'a AskedSnapshot>,
     /// Claims of which volumes are still to be made.
     pub awaited: &'a BTreeSet<String>,
     /// True while work of some Thread waits for room.
@@ -62,6 +70,8 @@ pub(super) struct PreparedPlan {
     pub delete_pods: Vec<String>,
     /// Claim to make with its pod.
     pub create: Option<Box<(PersistentVolumeClaim, Pod)>>,
+    /// Snapshot to take.
+    pub take: Option<Box<VolumeSnapshot>>,
     pub status: Option<PreparedStatus>,
     /// All conditions, those of others unchanged.
     pub conditions: Vec<Condition>,
@@ -106,8 +116,14 @@ pub(super) fn wanted_claim(repo: &Repo, maker: &SeatMaker, locks: &str) -> Strin
         image,
         locks
     ]);
-    if let Some(parts) = parts.as_array_mut().filter(|_| !worktree.sparse.is_empty()) {
-        parts.push(json!(worktree.sparse));
+    if let Some(parts) = parts.as_array_mut() {
+        if !worktree.sparse.is_empty() {
+            parts.push(json!(worktree.sparse));
+        }
+        // A snapshot can't be changed, and what is said of clones says nothing of it.
+        if worktree.prepared == PreparedVolumes::Snapshot {
+            parts.push(json!({"snapshotClass": worktree.snapshot_class_name}));
+        }
     }
     let digest = Sha256::digest(parts.to_string());
     let id = digest.iter().take(4).fold(0, |id, byte| (id << 8) | u32::from(*byte));
@@ -201,6 +217,7 @@ fn follow_pods(
     if !status.claim.as_ref().is_some_and(is_there) {
         // Somebody has deleted it, or its storage is gone.
         (status.claim, status.since, status.asked, status.failed) = (None, None, None, None);
+        status.snapshot = None;
     }
     let wanted = wanted_claim(view.repo, maker, locks);
     let (own, others): (Vec<_>, Vec<_>) = view
@@ -220,7 +237,7 @@ fn follow_pods(
     }
     give_up_claims(view, &wanted, status, plan);
     if status.claim.as_ref() == Some(&wanted) {
-        return judge_claim(view, &wanted, status);
+        return judge_claim(view, &wanted, status, plan);
     }
     // A failure counts until a later attempt has succeeded.
     let lacking = lacking.or_else(|| Some(tell_failure(view, &view.failed?.why, plan)));
@@ -252,25 +269,127 @@ fn give_up_claims(
     }
 }
 
-fn judge_claim(view: &PreparedView, claim: &str, status: &mut PreparedStatus) -> PreparedVerdict {
+fn judge_claim(
+    view: &PreparedView,
+    claim: &str,
+    status: &mut PreparedStatus,
+    plan: &mut PreparedPlan,
+) -> PreparedVerdict {
     let known = view.repo.status.iter().flat_map(|status| &status.conditions);
     let mut told = known.filter(|known| known.type_ == condition::PREPARED_VOLUME_READY);
     if told.any(|told| told.observed_generation != view.repo.metadata.generation) {
         // With another spec it may go otherwise: the class is another one, or the driver has more time.
         status.failed = None;
     }
+    let is_snapshot = view.repo.spec.worktree.prepared == PreparedVolumes::Snapshot;
     if view.uncloned == Some(claim) || status.failed.as_deref() == Some(claim) {
         status.failed = Some(claim.to_owned());
+        let seconds = view.repo.spec.worktree.clone_seconds;
+        let (what, can) = if is_snapshot {
+            (format!("no volume was restored from snapshot `{claim}`"), "restore")
+        } else {
+            (format!("no clone of volume claim `{claim}` was made"), "clone")
+        };
         let message = format!(
-            "no clone of volume claim `{claim}` was made within {} s, several times in a row: the StorageClass has to \
-             be one whose CSI driver can clone volumes, and a slow one needs a larger spec.worktree.cloneSeconds; until \
-             one of these is changed volumes are empty, and {COLD}",
-            view.repo.spec.worktree.clone_seconds
+            "{what} within {seconds} s, several times in a row: the StorageClass has to be one whose CSI driver can \
+             {can} volumes, and a slow one needs a larger spec.worktree.cloneSeconds; until one of these is changed \
+             volumes are empty, and {COLD}"
         );
         return PreparedVerdict(false, "PreparedVolumeNotCloned", message);
     }
+    if is_snapshot {
+        return judge_snapshot(view, claim, status, plan);
+    }
     let message = format!("the volumes of new Threads are clones of volume claim `{claim}`");
     PreparedVerdict(true, "PreparedVolumeReady", message)
+}
+
+/// The snapshot of the current claim: it is taken once, and volumes are made from it when it can be used.
+fn judge_snapshot(
+    view: &PreparedView,
+    claim: &str,
+    status: &mut PreparedStatus,
+    plan: &mut PreparedPlan,
+) -> PreparedVerdict {
+    let asked = view.snapshot.filter(|asked| asked.name == claim);
+    let known = status.snapshot.take();
+    let (again, verdict) = match asked.map(|asked| &asked.answer) {
+        None => (SNAPSHOT_SOON, taking_snapshot(claim)),
+        Some(SnapshotAnswer::Unserved) => (RETRY, no_snapshots()),
+        Some(SnapshotAnswer::Unknown(why)) => {
+            // What could be used can still be.
+            let usable = known.as_deref() == Some(claim);
+            status.snapshot = known;
+            let message = format!("snapshot `{claim}` can't be read now ({why})");
+            let verdict = if usable {
+                PreparedVerdict(true, "PreparedVolumeReady", message)
+            } else {
+                PreparedVerdict::starting(message)
+            };
+            (RETRY, verdict)
+        }
+        Some(SnapshotAnswer::Absent) => match view.refusal {
+            Some(refusal) => {
+                let said = refusals::refusal_health(refusal, &view.repo.spec.policy.redaction);
+                (RETRY, snapshot_failed(&format!("its snapshot is refused: {}", said.message)))
+            }
+            None => {
+                let source = view.claims.iter().find(|own| own.name_any() == claim);
+                plan.take = source.map(|source| Box::new(VolumeSnapshot::build(view.repo, source)));
+                (SNAPSHOT_SOON, taking_snapshot(claim))
+            }
+        },
+        Some(SnapshotAnswer::Found(snapshot)) => match snapshot.state() {
+            SnapshotState::Ready => {
+                status.snapshot = Some(claim.to_owned());
+                let message =
+                    format!("the volumes of new Threads are restored from snapshot `{claim}`");
+                return PreparedVerdict(true, "PreparedVolumeReady", message);
+            }
+            SnapshotState::Failed(why) => {
+                let why = shorten_text(why, MAX_SAID);
+                (RETRY, snapshot_failed(&format!("snapshot `{claim}` could not be taken: {why}")))
+            }
+            SnapshotState::Pending => follow_snapshot(view, claim, snapshot),
+        },
+    };
+    plan.look_again_in(again);
+    verdict
+}
+
+/// A snapshot that is being taken, for how long that may last, and when to look again.
+fn follow_snapshot(
+    view: &PreparedView,
+    claim: &str,
+    snapshot: &VolumeSnapshot,
+) -> (Duration, PreparedVerdict) {
+    let made = snapshot.meta().creation_timestamp.as_ref().map_or(view.now, |made| made.0);
+    if view.now.duration_since(made) < SNAPSHOT_LIMIT {
+        return (SNAPSHOT_SOON, taking_snapshot(claim));
+    }
+    let namespace = view.repo.namespace().unwrap_or_default();
+    let why = format!(
+        "snapshot `{claim}` is not ready to use after {} min: see `kubectl -n {namespace} describe volumesnapshot {claim}`",
+        SNAPSHOT_LIMIT.as_mins()
+    );
+    (RETRY, snapshot_failed(&why))
+}
+
+fn taking_snapshot(claim: &str) -> PreparedVerdict {
+    PreparedVerdict::starting(format!("a snapshot of volume claim `{claim}` is being taken"))
+}
+
+fn snapshot_failed(why: &str) -> PreparedVerdict {
+    PreparedVerdict(false, "PreparedVolumeFailed", format!("{why}; it is looked at again; {COLD}"))
+}
+
+fn no_snapshots() -> PreparedVerdict {
+    let message = format!(
+        "the cluster serves no VolumeSnapshots ({}/v1): install their definitions and their controller, or set \
+         spec.worktree.prepared to Clone or None; until then {COLD}",
+        snapshots::GROUP
+    );
+    PreparedVerdict(false, "PreparedVolumeNoSnapshots", message)
 }
 
 /// The pod that there is. Answers what keeps the volume from being ready, if that is worth saying.
@@ -298,7 +417,7 @@ fn follow_pod(
         status.replaced = status.claim.replace(wanted.to_owned());
         status.since = Some(Time(view.now));
         status.asked = Some(volume::describe_source(view.repo));
-        status.failed = None;
+        (status.failed, status.snapshot) = (None, None);
         return None;
     }
     if view.waits {
@@ -340,6 +459,10 @@ fn begin_pod(
             "PreparedVolumeFailed",
             format!("its claim or pod is refused: {said}; {COLD}"),
         ));
+    }
+    if view.snapshot.is_some_and(|asked| asked.answer == SnapshotAnswer::Unserved) {
+        plan.look_again_in(RETRY);
+        return Some(no_snapshots());
     }
     if let Some(failed) = view.failed.filter(|failed| failed.due > view.now) {
         return Some(tell_failure(view, &failed.why, plan));

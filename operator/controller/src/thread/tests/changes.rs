@@ -350,13 +350,36 @@ fn a_volume_is_a_clone_only_of_one_that_is_asked_for_alike_and_can_be_cloned() {
         prepared.failed.clone_from(&prepared.claim);
     };
     assert_eq!(changed(&fails), None);
+
+    // From a snapshot, once that can be used, and never as a clone of what was made for one.
+    let snapshot = |repo: &mut Repo| repo.spec.worktree.prepared = PreparedVolumes::Snapshot;
+    let is_taken = |repo: &mut Repo| {
+        let prepared = repo.status.as_mut().unwrap().prepared.as_mut().unwrap();
+        prepared.snapshot.clone_from(&prepared.claim);
+    };
+    assert_eq!(changed(&snapshot), None);
+    assert_eq!(changed(&is_taken), None);
+    let both = |repo: &mut Repo| {
+        snapshot(repo);
+        is_taken(repo);
+    };
+    assert_eq!(changed(&both), claim);
+}
+
+#[test]
+fn a_volume_is_restored_from_a_snapshot_by_its_api() {
+    let source = SourceClaim { claim: "shop-prep-1".to_owned(), is_snapshot: true, size: None };
+    let claim = volume::build_claim(&with_mail(), &testing::repo(), Some(&source));
+    let source = claim.spec.unwrap().data_source.unwrap();
+    assert_eq!(source.api_group.as_deref(), Some("snapshot.storage.k8s.io"));
+    assert_eq!((source.kind.as_str(), source.name.as_str()), ("VolumeSnapshot", "shop-prep-1"));
 }
 
 #[test]
 fn a_clone_is_no_smaller_than_the_volume_that_the_driver_made_for_its_source() {
     let sized = |size: Option<&str>| {
         let claim = "shop-prep-1".to_owned();
-        let source = SourceClaim { claim, size: size.map(str::to_owned) };
+        let source = SourceClaim { claim, is_snapshot: false, size: size.map(str::to_owned) };
         let claim = volume::build_claim(&with_mail(), &testing::repo(), Some(&source));
         let requests = claim.spec.unwrap().resources.unwrap().requests.unwrap();
         requests["storage"].0.clone()
@@ -368,7 +391,7 @@ fn a_clone_is_no_smaller_than_the_volume_that_the_driver_made_for_its_source() {
 
 #[test]
 fn a_driver_is_asked_for_a_clone_once_its_pod_has_a_node() {
-    let source = SourceClaim { claim: "shop-prep-1".to_owned(), size: None };
+    let source = SourceClaim { claim: "shop-prep-1".to_owned(), is_snapshot: false, size: None };
     let claim = volume::build_claim(&with_mail(), &testing::repo(), Some(&source));
     let asked = |names: &[&str], lacks| {
         let mut claim = claim.clone();
@@ -388,7 +411,8 @@ fn a_driver_is_asked_for_a_clone_once_its_pod_has_a_node() {
 #[test]
 fn a_clone_that_is_not_made_in_time_is_followed_by_an_empty_volume() {
     let thread = with_mail();
-    let source = Some(SourceClaim { claim: "shop-prep-1".to_owned(), size: None });
+    let source =
+        Some(SourceClaim { claim: "shop-prep-1".to_owned(), is_snapshot: false, size: None });
     let first = plan(&thread, &ObservedThread { source: source.clone(), ..world() });
     let mut claim = first.create_volume.unwrap();
     let named = claim.spec.as_ref().unwrap().data_source.as_ref().unwrap();

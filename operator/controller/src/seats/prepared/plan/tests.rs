@@ -21,6 +21,7 @@ struct Volumes {
     claims: BTreeSet<String>,
     awaited: BTreeSet<String>,
     uncloned: Option<String>,
+    snapshot: Option<AskedSnapshot>,
     refusal: Option<ApplyRefusal>,
     memory: SeatMemory,
     waits: bool,
@@ -40,6 +41,7 @@ impl Volumes {
             claims: BTreeSet::new(),
             awaited: BTreeSet::new(),
             uncloned: None,
+            snapshot: None,
             refusal: None,
             memory: SeatMemory::default(),
             waits: false,
@@ -72,6 +74,7 @@ impl Volumes {
             failed: failed.as_ref(),
             refusal: self.refusal.as_ref(),
             uncloned: self.uncloned.as_deref(),
+            snapshot: self.snapshot.as_ref(),
             awaited: &self.awaited,
             waits: self.waits,
             now: self.now,
@@ -121,6 +124,21 @@ impl Volumes {
         self.ends(0);
         self.follow();
         self.status().claim.clone().unwrap()
+    }
+
+    /// What the API server says of the snapshot of the current claim.
+    fn answers(&mut self, answer: SnapshotAnswer) {
+        let name = self.status().claim.clone().unwrap_or_else(|| "shop-prep".to_owned());
+        self.snapshot = Some(AskedSnapshot { name, answer });
+    }
+
+    /// The snapshot is there, and its controller says this of it.
+    fn finds(&mut self, status: &Value) {
+        let source = claim(self.status().claim.as_ref().unwrap());
+        let mut made = serde_json::to_value(VolumeSnapshot::build(&self.repo, &source)).unwrap();
+        made["metadata"]["creationTimestamp"] = json!(testing::now().to_string());
+        made["status"] = status.clone();
+        self.answers(SnapshotAnswer::Found(serde_json::from_value(made).unwrap()));
     }
 
     fn status(&self) -> &PreparedStatus {
@@ -304,4 +322,75 @@ fn work_that_waits_for_room_goes_before_and_nothing_is_left_when_it_is_not_wante
     volumes.repo.spec.worktree.prepared = PreparedVolumes::None;
     let plan = volumes.follow();
     assert!(volumes.claims.is_empty() && plan.status.is_none() && plan.conditions.is_empty());
+}
+
+#[test]
+fn volumes_are_restored_from_a_snapshot_once_it_can_be_used() {
+    let mut volumes = Volumes::new();
+    volumes.repo.spec.worktree.prepared = PreparedVolumes::Snapshot;
+    let claim = volumes.prepare();
+    assert_eq!((volumes.said().1, &volumes.status().snapshot), ("PreparedVolumeStarting", &None));
+    assert!(volumes.plan().take.is_none(), "nobody has asked whether it is there");
+    volumes.answers(SnapshotAnswer::Absent);
+    let plan = volumes.follow();
+    assert_eq!(plan.take.map(|snapshot| snapshot.name_any()), Some(claim.clone()));
+    assert_eq!((volumes.said().1, plan.again), ("PreparedVolumeStarting", Some(SNAPSHOT_SOON)));
+
+    volumes.finds(&json!({"readyToUse": false}));
+    let plan = volumes.follow();
+    assert!(plan.take.is_none() && volumes.said().1 == "PreparedVolumeStarting");
+    volumes.finds(&json!({"readyToUse": false, "error": {"message": "no class of that name"}}));
+    let plan = volumes.follow();
+    assert_eq!((volumes.said().1, plan.notices.len()), ("PreparedVolumeFailed", 1));
+    assert!(volumes.said().2.contains("could not be taken: no class of that name;"));
+    volumes.finds(&json!({"readyToUse": true}));
+    volumes.follow();
+    assert_eq!((volumes.said().0, volumes.said().1), ("True", "PreparedVolumeReady"));
+    assert_eq!(volumes.status().snapshot.as_ref(), Some(&claim));
+
+    // An API server that does not answer takes nothing away; somebody who deletes it does.
+    volumes.answers(SnapshotAnswer::Unknown("try again".to_owned()));
+    volumes.follow();
+    assert_eq!((volumes.said().0, volumes.status().snapshot.as_ref()), ("True", Some(&claim)));
+    volumes.answers(SnapshotAnswer::Absent);
+    assert!(volumes.follow().take.is_some() && volumes.status().snapshot.is_none());
+    volumes.refusal = Some(ApplyRefusal::Rejected {
+        kind: "VolumeSnapshot".to_owned(),
+        name: claim.clone(),
+        message: "exceeded quota".to_owned(),
+    });
+    assert!(volumes.follow().take.is_none());
+    assert!(volumes.said().2.contains("its snapshot is refused"), "{}", volumes.said().2);
+    volumes.refusal = None;
+
+    volumes.finds(&json!({}));
+    volumes.now += SNAPSHOT_LIMIT;
+    volumes.follow();
+    assert!(volumes.said().2.contains("describe volumesnapshot"), "{}", volumes.said().2);
+    volumes.finds(&json!({"readyToUse": true}));
+    volumes.uncloned = Some(claim.clone());
+    volumes.follow();
+    assert_eq!(volumes.said().1, "PreparedVolumeNotCloned");
+    assert!(volumes.said().2.contains("restored from snapshot"), "{}", volumes.said().2);
+
+    // Another class is another snapshot, and one of another volume.
+    volumes.uncloned = None;
+    volumes.repo.spec.worktree.snapshot_class_name = Some("other".to_owned());
+    let (other, _) = *volumes.follow().create.unwrap();
+    assert_ne!(other.name_any(), claim);
+}
+
+#[test]
+fn a_cluster_without_snapshots_is_told_before_a_volume_is_prepared() {
+    let mut volumes = Volumes::new();
+    volumes.repo.spec.worktree.prepared = PreparedVolumes::Snapshot;
+    volumes.snapshot =
+        Some(AskedSnapshot { name: "shop-prep".to_owned(), answer: SnapshotAnswer::Unserved });
+    let plan = volumes.follow();
+    assert!(plan.create.is_none() && plan.again == Some(RETRY));
+    assert_eq!((volumes.said().1, plan.notices.len()), ("PreparedVolumeNoSnapshots", 1));
+    assert!(volumes.said().2.contains("snapshot.storage.k8s.io/v1"), "{}", volumes.said().2);
+    // Their definitions are installed.
+    volumes.answers(SnapshotAnswer::Absent);
+    assert!(volumes.follow().create.is_some());
 }
