@@ -11,7 +11,7 @@ use super::ToolError;
 use super::git::control;
 use super::paths::{LocatedPath, WorktreeRoot};
 
-/// How files that are left out are reached.
+/// Ways to files that are left out.
 const WAYS: &str = "GitShow with `commit` HEAD, `path` and `file` shows one; in Bash, `git grep PATTERN HEAD -- FOLDER` \
                     searches them and `git sparse-checkout add FOLDER` brings a folder";
 

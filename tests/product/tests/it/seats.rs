@@ -281,7 +281,7 @@ async fn repo_says(team: &Team, type_: &str, reason: &str) -> String {
     team.until(reason, said).await
 }
 
-/// What the set-up has written on a claim's volume, which is on the thread's branch.
+/// Reads the file that the set-up has written on a claim's volume, which is on the thread's branch.
 async fn read_set_up(team: &Team, claim: &PersistentVolumeClaim) -> String {
     let place = &team.stack.place;
     let folder = team.kubelet().volume_path(&place.team, &claim.name_any()).await.unwrap();

@@ -157,7 +157,7 @@ fn the_folders_of_an_approved_plan_are_added() {
     assert_eq!(add(&plan).as_deref(), Some(said));
     assert_eq!(add(&plan), None);
     assert_eq!(files(&f), [".gitignore", "README", "app/other/page", "docs/a.md", "docs/x/b.md"]);
-    // What a role has deleted stays so.
+    // A file that a role has deleted stays so.
     assert_eq!(git(&f, &["status", "--porcelain"]), "D src/a.rs");
     assert_eq!(find_surroundings(&f.place).unwrap().sparse.unwrap().outside, 1);
     git(&f, &["checkout", "-q", "src/a.rs"]);

@@ -317,7 +317,7 @@ fn judge_snapshot(
         None => (SNAPSHOT_SOON, taking_snapshot(claim)),
         Some(SnapshotAnswer::Unserved) => (RETRY, no_snapshots()),
         Some(SnapshotAnswer::Unknown(why)) => {
-            // What could be used can still be.
+            // A snapshot that could be used can still be.
             let usable = known.as_deref() == Some(claim);
             status.snapshot = known;
             let message = format!("snapshot `{claim}` can't be read now ({why})");

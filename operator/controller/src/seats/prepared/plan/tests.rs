@@ -126,7 +126,7 @@ impl Volumes {
         self.status().claim.clone().unwrap()
     }
 
-    /// What the API server says of the snapshot of the current claim.
+    /// Has the API server say this of the snapshot of the current claim.
     fn answers(&mut self, answer: SnapshotAnswer) {
         let name = self.status().claim.clone().unwrap_or_else(|| "shop-prep".to_owned());
         self.snapshot = Some(AskedSnapshot { name, answer });
