@@ -2,7 +2,7 @@
 //! cluster. There is nothing of it until somebody does.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ impl SnapshotContext {
         &self,
         snapshot: &DynamicObject,
         namespace: &str,
-        folder: &std::path::Path,
+        folder: &Path,
     ) -> Result<Result<String, String>, ControllerError> {
         if let Err(why) = self.check_class(snapshot).await? {
             return Ok(Err(why));
