@@ -50,6 +50,9 @@ pub(crate) struct MachineFacts {
     pub written: u64,
     /// Path of the folder of builds.
     pub folder: String,
+    /// MB that are free where the demo is going to write, and that folder.
+    pub room: Option<u64>,
+    pub place: String,
     /// Number of jobs that cargo starts of itself; none if the user says for this build how many there are.
     pub jobs: Option<u64>,
     /// True if the demo was built before: what follows takes seconds.
@@ -81,6 +84,10 @@ pub(crate) fn gather_facts(programs: &Path, options: &GivenOptions) -> MachineFa
     if !is_built {
         facts.memory = free_memory();
         facts.disk = free_disk(folder);
+        let place = options.demo_value("--state").map(PathBuf::from);
+        let place = place.unwrap_or_else(std::env::temp_dir);
+        facts.room = free_disk(&place);
+        facts.place = place.display().to_string();
         facts.written = run("du", &["-sk", &facts.folder])
             .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
             .map_or(0, |kib| kib >> 10);

@@ -1,12 +1,16 @@
 //! The program behind `cargo demo`. The demo's first build takes minutes: a machine on which it can't end well gets a
 //! sentence before it begins, from a program without dependencies that is compiled in a second. Then it becomes
-//! `cargo run` of the demo itself.
+//! `cargo run` of the demo itself. So does a demo that could only refuse what it was asked for.
 //!
 //! What can't be known of a machine is no reason to refuse it, and `CODEBUTLER_PREFLIGHT=off` asks nothing.
 
 mod config;
 mod facts;
 mod options;
+mod provider;
+mod reach;
+mod repository;
+mod request;
 mod verdict;
 
 use std::ffi::{OsStr, OsString};
@@ -16,7 +20,12 @@ use std::process::{Command, ExitCode};
 
 use facts::{JOBS, gather_facts};
 pub use facts::{free_disk, free_memory};
+pub use options::DEMO_OPTIONS;
 use options::GivenOptions;
+pub use provider::{NamedProvider, find_provider};
+pub use repository::{UnusableRepository, judge_repository, local_path};
+use request::{RequestVerdict, judge_request};
+pub use verdict::RUN_DISK_MB;
 use verdict::{BuildPlan, judge_machine};
 
 /// Variable that switches the questions off.
@@ -33,21 +42,29 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let program = std::env::current_exe().unwrap_or_default();
     let facts = gather_facts(program.parent().unwrap_or(Path::new(".")), &options);
-    match judge_machine(&facts) {
-        Ok(BuildPlan { notices, jobs }) => {
-            for notice in &notices {
-                say(notice);
-            }
-            start_demo(&options, jobs)
+    let request = if facts.only_tells {
+        RequestVerdict::default()
+    } else {
+        judge_request(&options, facts.git.is_some(), facts.is_built, &|name| {
+            std::env::var(name).ok()
+        })
+    };
+    let (plan, mut troubles) = match judge_machine(&facts) {
+        Ok(plan) => (plan, Vec::new()),
+        Err(troubles) => (BuildPlan::default(), troubles),
+    };
+    troubles.extend(request.troubles);
+    if troubles.is_empty() {
+        for notice in plan.notices.iter().chain(&request.notices) {
+            say(notice);
         }
-        Err(troubles) => {
-            for trouble in &troubles {
-                say(&format!("error: {trouble}"));
-            }
-            say(&format!("Nothing was built. With {SWITCH}=off it is tried all the same."));
-            ExitCode::from(REFUSED)
-        }
+        return start_demo(&options, plan.jobs);
     }
+    for trouble in &troubles {
+        say(&format!("error: {trouble}"));
+    }
+    say(&format!("Nothing was built. With {SWITCH}=off it is tried all the same."));
+    ExitCode::from(REFUSED)
 }
 
 /// Standard output belongs to the demo, which may be asked for JSON.

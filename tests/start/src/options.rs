@@ -6,6 +6,38 @@ use std::path::{Path, PathBuf};
 /// Questions that a program answers about itself.
 const QUESTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 
+/// The demo's own options, each with whether a value follows. They are judged here before the demo is built, which can
+/// do it no sooner.
+pub const DEMO_OPTIONS: [(&str, bool); 27] = [
+    ("--arm", true),
+    ("--bench", true),
+    ("--branch", true),
+    ("--budget", true),
+    ("--cluster", false),
+    ("--forge", false),
+    ("--images", true),
+    ("--interject", true),
+    ("--json", false),
+    ("--keep", false),
+    ("--log", true),
+    ("--memory", true),
+    ("--model", true),
+    ("--model-url", true),
+    ("--out", true),
+    ("--outside", true),
+    ("--repo", true),
+    ("--repo-limit", true),
+    ("--rule", true),
+    ("--runs", true),
+    ("--scenario", true),
+    ("--solver", true),
+    ("--state", true),
+    ("--tasks", true),
+    ("--validate", false),
+    ("--window", true),
+    ("--workspace", true),
+];
+
 /// Options as the user gave them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GivenOptions {
@@ -38,6 +70,44 @@ impl GivenOptions {
         self.demo.iter().any(|word| word.to_string_lossy().starts_with("--outside"))
     }
 
+    /// Value of one of the demo's options, such as `--repo`.
+    pub(crate) fn demo_value(&self, name: &str) -> Option<String> {
+        values(&self.demo, name, None).last()
+    }
+
+    /// True if a person is going to write on the chat page.
+    pub(crate) fn is_chat(&self) -> bool {
+        let others = ["--scenario", "--bench"].map(|name| self.demo_value(name));
+        others.iter().all(Option::is_none) && !self.demo.iter().any(|word| word == "--cluster")
+    }
+
+    /// Finds the first word that the demo would not take.
+    pub(crate) fn find_wrong_word(&self) -> Option<String> {
+        let mut words = self.demo.iter().map(|word| word.to_string_lossy());
+        while let Some(word) = words.next() {
+            let (name, value) = word.split_once('=').map_or((&*word, None), |(n, v)| (n, Some(v)));
+            let known = DEMO_OPTIONS.iter().find(|(known, _)| *known == name);
+            match known {
+                Some((_, true)) if value.is_none() => {
+                    if words.next().is_none() {
+                        return Some(format!("`{name}` wants a value behind it"));
+                    }
+                }
+                Some(_) => {}
+                None if word.starts_with('-') => {
+                    let names = DEMO_OPTIONS.map(|(known, _)| known).join(", ");
+                    return Some(format!("the demo has no option `{name}`: it has {names}"));
+                }
+                None => {
+                    return Some(format!(
+                        "`{word}` belongs to no option: a repository of yours is named as --repo {word}"
+                    ));
+                }
+            }
+        }
+        None
+    }
+
     /// True if the number of jobs is among cargo's options.
     pub(crate) fn names_jobs(&self) -> bool {
         let configures = self.values("--config", None).any(|value| value.contains("build.jobs"));
@@ -62,22 +132,27 @@ impl GivenOptions {
         }
     }
 
-    /// Values of one of cargo's options, as `--jobs 4`, `--jobs=4`, `-j 4`, `-j=4` or `-j4`.
+    /// Values of one of cargo's options.
     fn values(&self, long: &str, short: Option<&str>) -> impl Iterator<Item = String> {
-        let text = |word: &OsString| word.to_string_lossy().into_owned();
-        self.cargo.iter().enumerate().filter_map(move |(place, word)| {
-            let word = text(word);
-            let next = || self.cargo.get(place + 1).map(text);
-            if word == long || Some(&*word) == short {
-                return next();
-            }
-            if let Some(rest) = word.strip_prefix(long) {
-                return rest.strip_prefix('=').map(str::to_owned);
-            }
-            let value = word.strip_prefix(short?)?;
-            Some(value.strip_prefix('=').unwrap_or(value).to_owned())
-        })
+        values(&self.cargo, long, short)
     }
+}
+
+/// Values of an option, as `--jobs 4`, `--jobs=4`, `-j 4`, `-j=4` or `-j4`.
+fn values(words: &[OsString], long: &str, short: Option<&str>) -> impl Iterator<Item = String> {
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    words.iter().enumerate().filter_map(move |(place, word)| {
+        let word = text(word);
+        let next = || words.get(place + 1).map(text);
+        if word == long || Some(&*word) == short {
+            return next();
+        }
+        if let Some(rest) = word.strip_prefix(long) {
+            return rest.strip_prefix('=').map(str::to_owned);
+        }
+        let value = word.strip_prefix(short?)?;
+        Some(value.strip_prefix('=').unwrap_or(value).to_owned())
+    })
 }
 
 fn asks(words: &[OsString]) -> bool {
@@ -136,5 +211,35 @@ mod tests {
         ] {
             assert_eq!(given(line).uses_other_nodes(), elsewhere, "{line}");
         }
+    }
+
+    #[test]
+    fn a_word_that_the_demo_does_not_take_is_named() {
+        for (line, said) in [
+            ("", None),
+            ("-- --repo ./shop --branch=main --json", None),
+            ("-- --senario x.yaml", Some("no option `--senario`: it has --arm, ")),
+            ("-- --senario=x.yaml", Some("no option `--senario`:")),
+            (
+                "-- ./shop",
+                Some(
+                    "`./shop` belongs to no option: a repository of yours is named as --repo ./shop",
+                ),
+            ),
+            ("-- --json --repo", Some("`--repo` wants a value")),
+        ] {
+            let wrong = given(line).find_wrong_word();
+            assert_eq!(wrong.is_some(), said.is_some(), "{line}: {wrong:?}");
+            assert!(said.is_none_or(|part| wrong.unwrap().contains(part)), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_demos_options_are_told_from_those_with_a_longer_name() {
+        let options = given("--repo x -- --repo-limit 5 --repo=./shop");
+        assert_eq!(options.demo_value("--repo").as_deref(), Some("./shop"));
+        assert_eq!(options.demo_value("--repo-limit").as_deref(), Some("5"));
+        assert!(options.is_chat() && !given("-- --scenario x.yaml").is_chat());
+        assert_eq!(given("-- --repo").demo_value("--repo"), None);
     }
 }

@@ -8,6 +8,8 @@ const GIT: (u64, u64) = (2, 39);
 const BUILD_MB: u64 = 4000;
 /// MB of memory below which the demo does not start once it is built.
 const DEMO_MB: u64 = 700;
+/// MB of disk that a running demo writes before anybody's repository is in it.
+pub const RUN_DISK_MB: u64 = 300;
 /// MB of memory that the largest crate takes to compile beyond what any of them does, and that of any: estimates.
 const LARGEST_MB: u64 = 1000;
 const JOB_MB: u64 = 1000;
@@ -109,6 +111,14 @@ fn judge_room(facts: &MachineFacts) -> Vec<String> {
             facts.folder
         ));
     }
+    let room = facts.room.filter(|free| *free < RUN_DISK_MB && !facts.only_tells);
+    if let Some(free) = room {
+        troubles.push(format!(
+            "{free} MB are free in {}, and the demo needs {RUN_DISK_MB} there: make room, or name another folder with \
+             TMPDIR (--state for one that is kept)",
+            facts.place
+        ));
+    }
     if let Some(free) = facts.memory.filter(|free| *free < DEMO_MB && !facts.only_tells) {
         troubles.push(format!(
             "{free} MB of memory are free, and the demo alone needs {DEMO_MB}: end other programs, or give this machine \
@@ -171,6 +181,10 @@ mod tests {
                 ["1200 MB are free in /src/target, and the build needs 3500", "CARGO_TARGET_DIR"],
             ),
             (MachineFacts { memory: Some(300), ..usual() }, ["300 MB of memory", "give this"]),
+            (
+                MachineFacts { room: Some(20), place: "/tmp".to_owned(), ..usual() },
+                ["20 MB are free in /tmp, and the demo needs 300 there", "TMPDIR"],
+            ),
             (
                 MachineFacts { namespaces: refused(Some("a.b=1")), ..usual() },
                 ["refuses them here", "sysctl a.b=1"],

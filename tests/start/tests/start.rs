@@ -55,9 +55,9 @@ const DISK: (&str, &str) = ("df", "echo head; echo 'disk 90000000 1 80000000 1% 
 #[test]
 fn it_becomes_the_demo_with_the_same_arguments_and_its_exit_code() {
     let machine = SmallMachine::with("usual", &[CARGO, GIT, CC, DISK]);
-    let (code, out, errors) = machine.start(&["--", "--repo", "./my shop"], &[]);
+    let (code, out, errors) = machine.start(&["--", "--log", "my filter"], &[]);
     assert_eq!(code, 130, "{errors}");
-    let line = "--package codebutler-product --bin demo -- --repo ./my shop\n";
+    let line = "--package codebutler-product --bin demo -- --log my filter\n";
     assert!(out.starts_with("cargo run ") && out.ends_with(line), "{out}");
     assert!(errors.contains("The first build takes about"), "{errors}");
     // Once it is built, nothing is said.
@@ -114,9 +114,115 @@ fn a_machine_that_lacks_something_is_told_before_anything_is_built() {
     let machine = SmallMachine::with("bare", &[CARGO, full, refused]);
     let (code, out, errors) = machine.start(&[], &[]);
     assert_eq!((code, &*out), (2, ""), "{errors}");
-    for part in ["git is missing", "no C compiler", "200 MB are free", "refuses them here"] {
+    for part in [
+        "git is missing",
+        "no C compiler",
+        "the build needs",
+        "the demo needs 300 there",
+        "refuses them here",
+    ] {
         assert!(errors.contains(part), "{part}: {errors}");
     }
     let (code, out, _) = machine.start(&[], &[("CODEBUTLER_PREFLIGHT", "off")]);
     assert!(code == 130 && out.starts_with("cargo run "), "{out}");
+}
+
+/// Git itself, which a machine of a few programs has under its name.
+fn real_git() -> String {
+    let found = Command::new("sh").args(["-c", "command -v git"]).output().unwrap();
+    format!("exec {} \"$@\"", String::from_utf8(found.stdout).unwrap().trim())
+}
+
+fn git(dir: &Path, line: &str) {
+    let identity = ["-c", "user.name=Ana", "-c", "user.email=ana@example.org"];
+    let mut git = Command::new("git");
+    git.arg("-C").arg(dir).args(identity).args(line.split_whitespace());
+    let ended = git.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+    assert!(ended.status.success(), "{line}: {ended:?}");
+}
+
+#[test]
+fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
+    let script = real_git();
+    let machine = SmallMachine::with("repositories", &[CARGO, ("git", &script), CC, DISK]);
+    let dir = &machine.dir;
+    for name in ["folder", "new", "shop", "sha256"] {
+        fs::create_dir(dir.join(name)).unwrap();
+    }
+    git(&dir.join("new"), "init --quiet");
+    git(&dir.join("shop"), "init --quiet --initial-branch=main");
+    for title in ["Start", "Second"] {
+        git(&dir.join("shop"), &format!("commit --quiet --allow-empty --message={title}"));
+    }
+    git(&dir.join("shop"), "branch other");
+    git(&dir.join("sha256"), "init --quiet --object-format=sha256");
+    git(dir, &format!("clone --quiet --depth=1 file://{}/shop shallow", dir.display()));
+    let path = |name: &str| dir.join(name).display().to_string();
+    let started = |arguments: &[&str], environment: &[(&str, &str)]| {
+        machine.start(&[&["--", "--repo"], arguments].concat(), environment)
+    };
+    for (arguments, said) in [
+        (vec![path("nowhere")], "nowhere does not exist"),
+        (vec![path("folder")], "is no Git repository: run `git init`"),
+        (vec![path("new")], "has no commits yet: commit something first"),
+        (vec![path("shallow")], "run `git fetch --unshallow` in it first"),
+        (vec![path("sha256")], "names its objects with SHA-256"),
+        (
+            vec![path("shop"), "--branch=release".to_owned()],
+            "has no branch `release` (there are: main, other)",
+        ),
+        (
+            vec!["http://ana:hunter2@127.0.0.1:1/shop.git".to_owned()],
+            "http://127.0.0.1:1/shop.git can't be cloned: unable to access",
+        ),
+        (vec![format!("{}x", path("shop")), "--json".to_owned()], "shopx does not exist"),
+    ] {
+        let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (code, out, errors) = started(&given, &[]);
+        assert_eq!((code, &*out), (2, ""), "{given:?}: {errors}");
+        assert!(errors.contains(said) && !errors.contains("hunter2"), "{given:?}: {errors}");
+        assert!(errors.contains("Nothing was built"), "{errors}");
+        assert_eq!(errors.lines().count(), 2, "{errors}");
+    }
+    let foreign = [("GIT_TEST_ASSUME_DIFFERENT_OWNER", "true")];
+    let (code, _, errors) = started(&[&path("shop")], &foreign);
+    assert!(code == 2 && errors.contains("config --global --add safe.directory /"), "{errors}");
+    // What is wrong with it is said as well where the demo was built before.
+    fs::write(dir.join("target/debug/demo"), "").unwrap();
+    assert_eq!(started(&[&path("shallow")], &[]).0, 2);
+    let (code, _, errors) = started(&[&path("shop"), "--branch", "other"], &[]);
+    assert_eq!((code, &*errors), (130, ""));
+}
+
+#[test]
+fn models_that_can_t_be_asked_are_told_before_anything_is_built() {
+    let script = real_git();
+    let machine = SmallMachine::with("models", &[CARGO, ("git", &script), CC, DISK]);
+    let shop = machine.dir.join("shop");
+    fs::create_dir(&shop).unwrap();
+    git(&shop, "init --quiet");
+    git(&shop, "commit --quiet --allow-empty --message=Start");
+    let arguments = ["--", "--repo", shop.to_str().unwrap()];
+    for (environment, said) in [
+        (vec![("OLLAMA_HOST", "127.0.0.1:1")], "nothing answers at 127.0.0.1:1, which OLLAMA_HOST"),
+        (
+            vec![("CODEBUTLER_MODEL_URL", "models")],
+            "CODEBUTLER_MODEL_URL has to look like https://",
+        ),
+        (
+            vec![
+                ("OPENROUTER_API_KEY", "sk-or-1"),
+                ("HTTPS_PROXY", "http://ana:hunter2@127.0.0.1:1"),
+            ],
+            "the proxy 127.0.0.1:1, which HTTPS_PROXY names, can't be reached",
+        ),
+    ] {
+        let (code, out, errors) = machine.start(&arguments, &environment);
+        assert_eq!((code, &*out), (2, ""), "{errors}");
+        assert!(errors.contains(said), "{said}: {errors}");
+        assert!(!errors.contains("sk-or-1") && !errors.contains("hunter2"), "{errors}");
+    }
+    // Without a key the demo can look around: that is said, and it is built.
+    let (code, _, errors) = machine.start(&arguments, &[]);
+    assert!(code == 130 && errors.contains("can look around the repository"), "{errors}");
 }

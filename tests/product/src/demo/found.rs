@@ -2,24 +2,7 @@
 //! the address of a server of one's own.
 
 use codebutler_crds::model::ModelApi;
-
-/// Providers by the variable that holds their key, the more general first.
-const KEYED: [(&str, &str); 4] = [
-    ("OPENAI_API_KEY", "https://api.openai.com/v1"),
-    ("ANTHROPIC_API_KEY", "https://api.anthropic.com/v1"),
-    ("GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai"),
-    ("GOOGLE_API_KEY", "https://generativelanguage.googleapis.com/v1beta/openai"),
-];
-/// Variable that points OpenAI's clients to another server; vLLM and llama.cpp tell their users to set it.
-const BASE: &str = "OPENAI_BASE_URL";
-/// Key and address for Anthropic's own clients; the address without a version.
-const ANTHROPIC: (&str, &str) = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL");
-/// Ollama's address, and its port where none is given.
-const OLLAMA: (&str, u16) = ("OLLAMA_HOST", 11_434);
-/// Address and port of llama.cpp's server.
-const LLAMA: (&str, &str) = ("LLAMA_ARG_HOST", "LLAMA_ARG_PORT");
-/// Placeholder that is sent as a key to servers without keys.
-const NO_KEY: &str = "none";
+use codebutler_start::NamedProvider;
 
 /// An API key, which its debug output hides.
 #[derive(Clone, Default)]
@@ -46,35 +29,9 @@ pub struct FoundProvider {
 
 /// The first one that the environment names.
 pub(super) fn find_provider(env: impl Fn(&str) -> Option<String>) -> Option<FoundProvider> {
-    let set = |name: &str| env(name).map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
-    let found = |url: String, key: String, variable| {
-        Some(FoundProvider { url, key: SecretKey(Some(key)), variable, api: None })
-    };
-    if let Some(url) = set(BASE) {
-        let key = set(KEYED[0].0).unwrap_or_else(|| NO_KEY.to_owned());
-        return found(url, key, BASE);
-    }
-    for (variable, url) in KEYED {
-        if let Some(key) = set(variable) {
-            if let Some(base) = set(ANTHROPIC.1).filter(|_| variable == ANTHROPIC.0) {
-                let api = Some(ModelApi::Anthropic);
-                return found(with_version(&base), key, variable)
-                    .map(|found| FoundProvider { api, ..found });
-            }
-            return found(url.to_owned(), key, variable);
-        }
-    }
-    if let Some(host) = set(OLLAMA.0) {
-        return found(local_url(&host, OLLAMA.1), NO_KEY.to_owned(), OLLAMA.0);
-    }
-    let port = set(LLAMA.1)?.parse().ok()?;
-    let host = set(LLAMA.0).unwrap_or_default();
-    found(local_url(&host, port), NO_KEY.to_owned(), LLAMA.1)
-}
-
-fn with_version(base: &str) -> String {
-    let base = base.trim_end_matches('/');
-    if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") }
+    let NamedProvider { url, key, variable, is_anthropic } = codebutler_start::find_provider(env)?;
+    let api = is_anthropic.then_some(ModelApi::Anthropic);
+    Some(FoundProvider { url, key: SecretKey(Some(key)), variable, api })
 }
 
 /// Variables that name proxies, as the gateway reads them.
@@ -98,21 +55,6 @@ pub(super) fn proxy_variables(env: impl Fn(&str) -> Option<String>) -> Vec<(Stri
     );
     named.push(("NO_PROXY".to_owned(), none));
     named
-}
-
-/// The address of a server as its own variable has it: a host, a host with a port, or a URL. An address that it
-/// listens to on all networks is this machine's.
-fn local_url(given: &str, port: u16) -> String {
-    let (scheme, rest) = given.split_once("://").unwrap_or(("http", given));
-    let rest = rest.trim_end_matches('/');
-    let (host, own_port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !host.ends_with(':') && port.parse::<u16>().is_ok() => {
-            (host, port.to_owned())
-        }
-        _ => (rest, port.to_string()),
-    };
-    let host = if matches!(host, "" | "0.0.0.0" | "[::]" | "::") { "127.0.0.1" } else { host };
-    format!("{scheme}://{host}:{own_port}/v1")
 }
 
 #[cfg(test)]

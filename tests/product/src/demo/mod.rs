@@ -357,3 +357,22 @@ pub(crate) async fn await_interrupt() {
         _ = terminate.recv() => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_first_program_knows_each_option() {
+        let command = DemoArgs::command();
+        let own = command.get_arguments().filter_map(|one| {
+            let takes_value = one.get_action().takes_values();
+            Some((format!("--{}", one.get_long()?), takes_value))
+        });
+        let own: BTreeMap<String, bool> = own.collect();
+        let known = codebutler_start::DEMO_OPTIONS.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(BTreeMap::from(known), own);
+    }
+}

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use codebutler_start::{free_disk, free_memory};
+use codebutler_start::{RUN_DISK_MB, free_disk, free_memory};
 
 /// MB of memory that the world, the product and four roles at work take (the scenario `bugfix`).
 const MEMORY_MB: u64 = 700;
-/// MB of disk that they write before anybody's repository is in it.
-const DISK_MB: u64 = 300;
 
 /// A shortage for which it is better not to begin.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,9 +46,9 @@ fn judge_room(memory: Option<u64>, disk: Option<u64>, dir: &Path) -> Result<(), 
     if let Some(free) = memory.filter(|free| *free < MEMORY_MB) {
         return Err(NoRoom::Memory { free });
     }
-    if let Some(free) = disk.filter(|free| *free < DISK_MB) {
+    if let Some(free) = disk.filter(|free| *free < RUN_DISK_MB) {
         let place = dir.display().to_string();
-        return Err(NoRoom::Disk { free, needed: DISK_MB, place });
+        return Err(NoRoom::Disk { free, needed: RUN_DISK_MB, place });
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use codebutler_start::{UnusableRepository, judge_repository, local_path};
 use tokio::process::Command;
 
 use codebutler_testbed::github::git::{BareRepository, GitError};
@@ -21,34 +22,9 @@ const MAX_NAME: usize = 30;
 /// An error that keeps a repository from being worked on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RepositoryError {
-    /// The path does not exist.
-    #[error("{0} does not exist")]
-    Missing(String),
-    /// The folder is not a Git repository.
-    #[error("{0} is no Git repository: run `git init` and commit in it first, or name another one")]
-    NoRepository(String),
-    /// Git's own words, as for a repository that a newer Git has made.
-    #[error("{from} can't be read by the Git on this machine: {said}. It may need a newer Git")]
-    Unreadable {
-        from: String,
-        /// Message of Git, in its own words.
-        said: String,
-    },
-    /// Objects that CodeButler can't name.
-    #[error(
-        "{0} names its objects with SHA-256 (`git rev-parse --show-object-format`), and CodeButler works with SHA-1 \
-         alone: name another one"
-    )]
-    ObjectFormat(String),
-    /// The clone is shallow, so its history is incomplete.
-    #[error(
-        "{0} is a shallow clone, whose history ends where it was cut off: run `git fetch --unshallow` in it first, then \
-         start again"
-    )]
-    Shallow(String),
-    /// The repository has no commits.
-    #[error("{0} has no commits yet: commit something first (`git commit`), then start again")]
-    NoCommits(String),
+    /// Unfit as it is.
+    #[error(transparent)]
+    Unusable(#[from] UnusableRepository),
     /// No branch is checked out, and none has a usual name.
     #[error(
         "{from} has no branch checked out, and none of its branches has a usual name: name the one \
@@ -56,15 +32,6 @@ pub(super) enum RepositoryError {
     )]
     NoBranch {
         from: String,
-        /// Names of some branches, for people.
-        branches: String,
-    },
-    /// Named one that isn't there.
-    #[error("{from} has no branch `{branch}` (there are: {branches})")]
-    WrongBranch {
-        from: String,
-        /// Branch that was asked for.
-        branch: String,
         /// Names of some branches, for people.
         branches: String,
     },
@@ -77,13 +44,6 @@ pub(super) enum RepositoryError {
         from: String,
         /// The limit in MB, from `--repo-limit`.
         limit: u64,
-    },
-    /// Git could not clone the repository.
-    #[error("{from} can't be cloned: {said}. Check the address, your access to it and the network")]
-    Clone {
-        from: String,
-        /// The last thing that Git said.
-        said: String,
     },
     /// The git program can't be run.
     #[error("git: {0}")]
@@ -156,9 +116,7 @@ impl CloneSource {
     }
 
     fn path(&self) -> Option<PathBuf> {
-        let path = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
-        // `host:path` and `scheme://` are addresses, unless something of that name lies here.
-        (path.exists() || !self.from.contains(':')).then(|| path.to_owned())
+        local_path(&self.from)
     }
 
     /// Clones it into a folder that does not exist yet.
@@ -167,13 +125,13 @@ impl CloneSource {
     /// A sentence that says what to do.
     pub(super) async fn clone_into(&self, dir: &Path) -> Result<ClonedRepository, RepositoryError> {
         if let Some(path) = self.path() {
-            look_at(&self.from, &path).await?;
+            judge_repository(&self.from, &path, self.branch.as_deref())?;
         }
         self.fetch(dir).await?;
         let git = BareRepository::at(dir);
         // A remote can be one, too.
         if git.run(&["rev-parse", "--is-shallow-repository"]).await? == "true" {
-            return Err(RepositoryError::Shallow(self.identity()));
+            return Err(UnusableRepository::Shallow(self.identity()).into());
         }
         // Nothing here knows the way back.
         git.run(&["remote", "remove", "origin"]).await?;
@@ -214,7 +172,7 @@ impl CloneSource {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
         let said = said.unwrap_or("git clone failed").trim_end_matches('.').to_owned();
-        Err(RepositoryError::Clone { from: self.identity(), said })
+        Err(UnusableRepository::Unreachable { from: self.identity(), said }.into())
     }
 
     fn check_size(&self, dir: &Path) -> Result<(), RepositoryError> {
@@ -234,7 +192,7 @@ impl CloneSource {
             if all.contains_key(&branch) {
                 return Ok(branch);
             }
-            return Err(RepositoryError::WrongBranch { from, branch, branches });
+            return Err(UnusableRepository::WrongBranch { from, branch, branches }.into());
         }
         let head = git.run(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
         if let Some(head) = head.filter(|head| all.contains_key(head)) {
@@ -244,58 +202,10 @@ impl CloneSource {
         let only = (some.len() == 1).then(|| some[0]);
         match usual.or(only) {
             Some(name) => Ok(name.to_owned()),
-            None if some.is_empty() => Err(RepositoryError::NoCommits(from)),
+            None if some.is_empty() => Err(UnusableRepository::NoCommits(from).into()),
             None => Err(RepositoryError::NoBranch { from, branches }),
         }
     }
-}
-
-/// Explains what is wrong with a folder, in plainer words than Git would.
-async fn look_at(from: &str, path: &Path) -> Result<(), RepositoryError> {
-    if !path.exists() {
-        return Err(RepositoryError::Missing(from.to_owned()));
-    }
-    let inside = |arguments: &'static [&'static str]| {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(path).args(arguments).stdin(Stdio::null()).output()
-    };
-    // A bundle is one file.
-    if path.is_dir() {
-        let found = inside(&["rev-parse", "--absolute-git-dir"]).await?;
-        let own = String::from_utf8_lossy(&found.stdout);
-        // A folder within somebody's repository is none of its own.
-        let own = Path::new(own.trim()).canonicalize().unwrap_or_default();
-        let path = path.canonicalize()?;
-        let said = String::from_utf8_lossy(&found.stderr).into_owned();
-        if said.contains("dubious ownership") {
-            let said =
-                "it belongs to another user (see `git help config`, safe.directory)".to_owned();
-            return Err(RepositoryError::Clone { from: from.to_owned(), said });
-        }
-        // A repository that this Git can't read is one all the same.
-        if !found.status.success() && !said.contains("not a git repository") {
-            let said = said.trim().trim_start_matches("fatal: ");
-            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            return Err(RepositoryError::Unreadable { from: from.to_owned(), said });
-        }
-        let top = inside(&["rev-parse", "--show-toplevel"]).await?;
-        let top = PathBuf::from(String::from_utf8_lossy(&top.stdout).trim());
-        if !found.status.success() || (own != path && top != path) {
-            return Err(RepositoryError::NoRepository(from.to_owned()));
-        }
-        let format = inside(&["rev-parse", "--show-object-format"]).await?.stdout;
-        if String::from_utf8_lossy(&format).trim() == "sha256" {
-            return Err(RepositoryError::ObjectFormat(from.to_owned()));
-        }
-        let shallow = inside(&["rev-parse", "--is-shallow-repository"]).await?.stdout;
-        if String::from_utf8_lossy(&shallow).trim() == "true" {
-            return Err(RepositoryError::Shallow(from.to_owned()));
-        }
-        if inside(&["rev-list", "--all", "--max-count=1"]).await?.stdout.is_empty() {
-            return Err(RepositoryError::NoCommits(from.to_owned()));
-        }
-    }
-    Ok(())
 }
 
 async fn find_notices(git: &BareRepository, branch: &str) -> Result<Vec<String>, RepositoryError> {
