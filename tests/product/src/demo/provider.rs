@@ -19,6 +19,12 @@ const OPENROUTER_HOST: &str = "openrouter.ai";
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Path at which `OpenRouter` describes a key's rights.
 const KEY: &str = "key";
+/// Remedies where a provider does not answer.
+const START_SERVER: &str = "start that server first, or name another one";
+const SEE_NETWORK: &str =
+    "check the address and the network; where only a proxy leads out, name it in HTTPS_PROXY";
+const ADD_AUTHORITY: &str = "this machine does not know the authority of its certificate, which may be that of your \
+    company's proxy: name a file that has it in SSL_CERT_FILE";
 /// Models named in a sentence.
 const EXAMPLES: usize = 5;
 
@@ -29,10 +35,14 @@ pub(crate) enum ProviderError {
     #[error("CODEBUTLER_MODEL_URL has to look like https://host/v1")]
     Url,
     /// The provider can't be reached.
-    #[error("{host} can't be reached: check the network, and CODEBUTLER_MODEL_URL if it is set")]
+    #[error("{host} can't be reached ({variable}): {advice}")]
     Unreachable {
         /// Host name of the provider.
         host: String,
+        /// Name of the variable that its address or key came from.
+        variable: &'static str,
+        /// Remedy for the user.
+        advice: &'static str,
     },
     /// The provider refuses the key.
     #[error("{host} refuses the key in {variable}: put a valid one there")]
@@ -67,19 +77,21 @@ pub(crate) fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, P
     let (url, key) = (set(&args.models.url), set(&args.models.key.0));
     let openrouter = set(&args.models.openrouter.0);
     let mut api = None;
-    let (url, key, variable) = match (url, key, openrouter) {
-        (Some(url), Some(key), _) => (url, key, "CODEBUTLER_MODEL_KEY"),
+    let own = ("CODEBUTLER_MODEL_URL", "CODEBUTLER_MODEL_KEY");
+    let router = ("OPENROUTER_API_KEY", "OPENROUTER_API_KEY");
+    let (url, key, (variable, key_variable)) = match (url, key, openrouter) {
+        (Some(url), Some(key), _) => (url, key, own),
         (Some(url), None, Some(key)) if url_host(&url).as_deref() == Some(OPENROUTER_HOST) => {
-            (url, key, "OPENROUTER_API_KEY")
+            (url, key, (own.0, router.1))
         }
         // Servers on one's own machine want no key, and never somebody else's.
-        (Some(url), None, _) => (url, "none".to_owned(), "CODEBUTLER_MODEL_KEY"),
-        (None, _, Some(key)) => (OPENROUTER.to_owned(), key, "OPENROUTER_API_KEY"),
+        (Some(url), None, _) => (url, "none".to_owned(), own),
+        (None, _, Some(key)) => (OPENROUTER.to_owned(), key, router),
         (None, _, None) => match &args.models.found {
             Some(found) => {
                 let key = set(&found.key.0).unwrap_or_else(|| "none".to_owned());
                 api = found.api;
-                (found.url.clone(), key, found.variable)
+                (found.url.clone(), key, (found.variable, found.variable))
             }
             None => return Ok(None),
         },
@@ -87,7 +99,7 @@ pub(crate) fn given_provider(args: &DemoArgs) -> Result<Option<AskedProvider>, P
     let host = url_host(&url).ok_or(ProviderError::Url)?;
     let model = set(&args.models.model.first().cloned());
     let provider = ModelProvider { url, key, model, api };
-    Ok(Some(AskedProvider { provider, host, variable }))
+    Ok(Some(AskedProvider { provider, host, variable, key_variable }))
 }
 
 fn url_host(url: &str) -> Option<String> {
@@ -103,6 +115,20 @@ pub(crate) struct AskedProvider {
     /// Host name of the provider.
     pub host: String,
     variable: &'static str,
+    /// The variable that its key came from, or would.
+    key_variable: &'static str,
+}
+
+/// True if the server, or a proxy in its place, showed a certificate that is not trusted.
+fn tells_certificate(error: &reqwest::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if cause.to_string().contains("certificate") {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
 }
 
 #[derive(Deserialize)]
@@ -125,7 +151,7 @@ impl AskedProvider {
     #[must_use]
     pub(crate) fn with(&self, model: Option<String>) -> Self {
         let provider = ModelProvider { model, ..self.provider.clone() };
-        Self { provider, host: self.host.clone(), variable: self.variable }
+        Self { provider, host: self.host.clone(), ..*self }
     }
 
     /// The same provider with a model that it has, where none is named and it lacks those of the roles:
@@ -184,7 +210,16 @@ impl AskedProvider {
     }
 
     fn unreachable(&self) -> ProviderError {
-        ProviderError::Unreachable { host: self.host.clone() }
+        let advice = if self.is_here() { START_SERVER } else { SEE_NETWORK };
+        ProviderError::Unreachable { host: self.host.clone(), variable: self.variable, advice }
+    }
+
+    fn distrusted(&self) -> ProviderError {
+        ProviderError::Unreachable {
+            host: self.host.clone(),
+            variable: self.variable,
+            advice: ADD_AUTHORITY,
+        }
     }
 
     /// True for a server of this machine, which no proxy knows.
@@ -202,7 +237,8 @@ impl AskedProvider {
 
     async fn get(&self, path: &str) -> Result<Option<reqwest::Response>, ProviderError> {
         let url = format!("{}/{path}", self.provider.url.trim_end_matches('/'));
-        let refused = || ProviderError::Key { host: self.host.clone(), variable: self.variable };
+        let refused =
+            || ProviderError::Key { host: self.host.clone(), variable: self.key_variable };
         let dialect = self.dialect();
         let headers = dialect.lookup_headers(&self.provider.key).map_err(|_| refused())?;
         let client = reqwest::Client::builder();
@@ -210,7 +246,9 @@ impl AskedProvider {
         let client = client.build().map_err(|_| self.unreachable())?;
         let request = client.get(url).headers(headers).query(dialect.list_query());
         let answer = request.timeout(TIMEOUT).send().await;
-        let answer = answer.map_err(|_| self.unreachable())?;
+        let answer = answer.map_err(|error| {
+            if tells_certificate(&error) { self.distrusted() } else { self.unreachable() }
+        })?;
         let status = answer.status();
         if status.is_success() {
             return Ok(Some(answer));

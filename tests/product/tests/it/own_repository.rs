@@ -147,7 +147,11 @@ async fn a_provider_that_can_t_be_used_gets_a_sentence() {
     for (environment, expected) in [
         (
             vec![("CODEBUTLER_MODEL_URL", "http://127.0.0.1:1/v1")],
-            "127.0.0.1 can't be reached: check the network, and CODEBUTLER_MODEL_URL",
+            "127.0.0.1 can't be reached (CODEBUTLER_MODEL_URL): start that server first",
+        ),
+        (
+            vec![("OLLAMA_HOST", "127.0.0.1:1")],
+            "127.0.0.1 can't be reached (OLLAMA_HOST): start that server first",
         ),
         (vec![("CODEBUTLER_MODEL_URL", "models")], "has to look like https://host/v1"),
         (
