@@ -1,15 +1,18 @@
 //! The cluster as its user sees it.
 
+use std::error::Error as _;
+
 use codebutler_crds::{AgentRole, Repo, Thread};
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::Status;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::PluginError;
 use crate::args::PlaceArgs;
+use crate::explain::explain;
 use crate::proxy::{ProxyEnvironment, open_client};
 
 /// A connection, and the namespace that is meant.
@@ -18,6 +21,8 @@ pub(crate) struct TeamCluster {
     /// Namespace to look at; None for all.
     namespace: Option<String>,
     usual: String,
+    /// Address of the API server.
+    server: String,
 }
 
 /// A kind that lives in namespaces.
@@ -47,22 +52,56 @@ impl TeamCluster {
     /// # Errors
     /// Without one.
     pub(crate) async fn connect(place: &PlaceArgs) -> Result<Self, PluginError> {
-        let missing = |said: String| PluginError::NoCluster(said);
+        let missing = |error: KubeconfigError| PluginError::NoKubeconfig(error.to_string());
         let config = match &place.context {
-            None => Config::infer().await.map_err(|error| missing(error.to_string()))?,
+            // Its own text begins with the fact that this is no pod, which nobody asked.
+            None => Config::infer().await.map_err(|error| {
+                let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+                PluginError::NoKubeconfig(cause)
+            })?,
             Some(context) => {
-                let read = Kubeconfig::read().map_err(|error| missing(error.to_string()))?;
+                let read = Kubeconfig::read().map_err(missing)?;
                 let options =
                     KubeConfigOptions { context: Some(context.clone()), ..Default::default() };
-                let config = Config::from_custom_kubeconfig(read, &options).await;
-                config.map_err(|error| missing(error.to_string()))?
+                Config::from_custom_kubeconfig(read, &options).await.map_err(missing)?
             }
         };
         let usual = config.default_namespace.clone();
+        let server = config.cluster_url.to_string();
         let client = open_client(config, &ProxyEnvironment::read())?;
         let named = place.namespace.clone().unwrap_or_else(|| usual.clone());
         let namespace = (!place.all_namespaces).then_some(named);
-        Ok(Self { client, namespace, usual })
+        Ok(Self { client, namespace, usual, server })
+    }
+
+    /// Asks if the cluster answers and has the product's definitions, which everybody who is signed in may.
+    ///
+    /// # Errors
+    /// A sentence that says what to do.
+    pub(crate) async fn require_product(&self) -> Result<(), PluginError> {
+        let group = <Repo as kube::Resource>::api_version(&());
+        match self.client.list_api_group_resources(&group).await {
+            Ok(_) => Ok(()),
+            // Some clusters hide that as well: then the next request shows it.
+            Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(()),
+            Err(error) => Err(self.explain("ask what the cluster has", &error)),
+        }
+    }
+
+    /// True if the namespace that is meant is known not to be there.
+    pub(crate) async fn lacks_namespace(&self) -> bool {
+        let spaces = Api::<Namespace>::all(self.client.clone());
+        matches!(spaces.get_opt(self.namespace()).await, Ok(None))
+    }
+
+    /// Names the cluster where it does not answer.
+    fn explain(&self, what: &str, error: &kube::Error) -> PluginError {
+        match explain(what, error) {
+            PluginError::NoCluster(said) => {
+                PluginError::NoCluster(format!("{} ({said})", self.server))
+            }
+            other => other,
+        }
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -110,7 +149,7 @@ impl TeamCluster {
     /// Reads a Thread by its name; one that does not exist is an error.
     pub(crate) async fn thread(&self, name: &str) -> Result<Thread, PluginError> {
         let found = self.team::<Thread>().get_opt(name).await;
-        found.map_err(|error| explain("read the Thread", &error))?.ok_or_else(|| {
+        found.map_err(|error| self.explain("read the Thread", &error))?.ok_or_else(|| {
             PluginError::NotFound(format!(
                 "there is no Thread `{name}` in namespace {}: `kubectl codebutler threads -A` lists all",
                 self.namespace()
@@ -120,36 +159,9 @@ impl TeamCluster {
 
     async fn list<K: TeamKind>(&self, api: &Api<K>, what: &str) -> Result<Vec<K>, PluginError> {
         let listed = api.list(&ListParams::default()).await;
-        let mut items = listed.map_err(|error| explain(what, &error))?.items;
+        let mut items = listed.map_err(|error| self.explain(what, &error))?.items;
         items.sort_by_key(|item| (item.namespace(), item.name_any()));
         Ok(items)
-    }
-}
-
-/// Turns an error of the API server into one for the user.
-pub(crate) fn explain(what: &str, error: &kube::Error) -> PluginError {
-    let what = what.to_owned();
-    match error {
-        kube::Error::Api(status) if status.is_forbidden() => {
-            PluginError::Forbidden { what, said: status.message.clone() }
-        }
-        kube::Error::Api(status) if status.code == 401 => PluginError::NotSignedIn,
-        kube::Error::Api(status) if status.code == 404 => explain_missing(status),
-        kube::Error::Api(status) => PluginError::Kube { what, said: status.message.clone() },
-        other => PluginError::NoCluster(other.to_string()),
-    }
-}
-
-/// An object, or its namespace, is not there; or a path that the server does not know: no definition.
-fn explain_missing(status: &Status) -> PluginError {
-    let details = status.details.as_ref();
-    let named = details.map(|details| (details.kind.as_str(), details.name.as_str()));
-    match named {
-        Some(("namespaces", name)) if !name.is_empty() => PluginError::NotFound(format!(
-            "there is no namespace `{name}`: create it (`kubectl create namespace {name}`), or name another one with -n"
-        )),
-        Some((_, name)) if !name.is_empty() => PluginError::NotFound(status.message.clone()),
-        _ => PluginError::NotInstalled,
     }
 }
 
@@ -157,30 +169,20 @@ fn explain_missing(status: &Status) -> PluginError {
 mod tests {
     use super::*;
 
-    fn told(status: serde_json::Value) -> String {
-        let status: Status = serde_json::from_value(status).unwrap();
-        explain("read it", &kube::Error::Api(Box::new(status))).to_string()
-    }
-
-    #[test]
-    fn what_is_missing_is_named_and_not_always_the_product() {
-        let missing = |details: serde_json::Value, message: &str| {
-            told(serde_json::json!({
-                "status": "Failure", "code": 404, "reason": "NotFound", "message": message,
-                "details": details,
-            }))
-        };
-        let unknown =
-            missing(serde_json::json!({}), "the server could not find the requested resource");
-        assert!(unknown.contains("install the charts first"), "{unknown}");
-        let details = serde_json::json!({"name": "shop", "kind": "namespaces"});
-        let space = missing(details, "namespaces \"shop\" not found");
-        assert!(space.contains("kubectl create namespace shop"), "{space}");
-        let details = serde_json::json!({"name": "pod-1", "kind": "pods"});
-        assert_eq!(missing(details, "pods \"pod-1\" not found"), "pods \"pod-1\" not found");
-        let away = told(
-            serde_json::json!({"status": "Failure", "code": 401, "reason": "Unauthorized", "message": ""}),
-        );
-        assert!(away.contains("sign in"), "{away}");
+    #[tokio::test]
+    async fn a_cluster_that_does_not_answer_is_named_with_the_cause() {
+        let server = "http://127.0.0.1:1/";
+        let client = Client::try_from(Config::new(server.parse().unwrap())).unwrap();
+        let namespace = Some("team".to_owned());
+        let cluster =
+            TeamCluster { client, namespace, usual: "team".to_owned(), server: server.to_owned() };
+        for told in [cluster.require_product().await, cluster.repos().await.map(|_| ())] {
+            let told = told.unwrap_err().to_string();
+            for part in
+                ["can't be reached: http://127.0.0.1:1/", "onnection refused", "use-context"]
+            {
+                assert!(told.contains(part), "{part}: {told}");
+            }
+        }
     }
 }

@@ -55,6 +55,10 @@ pub(crate) async fn run_doctor(
     }
     let place = if cluster.is_wide() { "all namespaces" } else { cluster.namespace() };
     if repos.is_empty() {
+        if !cluster.is_wide() && cluster.lacks_namespace().await {
+            terminal.say(&format!("There is no namespace {place}: name another one with -n."))?;
+            return Ok(false);
+        }
         terminal.say(&format!(
             "No Repo in {place}: `kubectl codebutler init` makes one, -A looks in all namespaces."
         ))?;

@@ -21,8 +21,9 @@ use serde_json::Value;
 use self::answers::{TeamAnswers, ask_for_answers};
 use self::manifests::{TeamManifests, make_manifests};
 use crate::args::InitArgs;
-use crate::cluster::{TeamCluster, explain};
-use crate::{PluginError, PluginTerminal};
+use crate::cluster::TeamCluster;
+use crate::explain::explain;
+use crate::{BIND_SECRETS, MAKE_NAMESPACE, PluginError, PluginTerminal};
 
 /// The Slack app, as api.slack.com takes it.
 const SLACK_APP: &str = include_str!("../../../charts/codebutler/files/slack-app.yaml");
@@ -157,7 +158,7 @@ async fn apply_all(
         manifests.secrets.iter().map(encode_secret).collect::<Result<_, _>>()?;
     // A dry run of all comes first, so that no team is left half made.
     for dry in [true, false] {
-        apply(&bindings, &manifests.binding, "let the gateway read Secrets", dry).await?;
+        apply(&bindings, &manifests.binding, BIND_SECRETS, dry).await?;
         for secret in &encoded {
             apply(&secrets, secret, "store a Secret", dry).await?;
         }
@@ -183,7 +184,7 @@ async fn make_namespace(
         Err(kube::Error::Api(status)) if status.is_forbidden() => true,
         Err(error) => return Err(explain("look for the namespace", &error)),
     };
-    match apply(spaces, manifest, "make the namespace", false).await {
+    match apply(spaces, manifest, MAKE_NAMESPACE, false).await {
         Err(PluginError::Forbidden { .. }) if is_hidden => Ok(()),
         made => made,
     }

@@ -17,9 +17,13 @@ use crate::table::format_age;
 /// Leases are renewed every few seconds; clocks of a terminal and a cluster differ by more than that.
 const LEASE_STALE_SECONDS: i64 = 120;
 
+/// Label with which the chart names its version.
+const VERSION_LABEL: &str = "app.kubernetes.io/version";
+
 /// Findings about both, or one that says that the user may not look.
 pub(crate) async fn look_at_installation(cluster: &TeamCluster) -> Vec<DoctorFinding> {
-    let mut findings = look_at_deployments(cluster).await;
+    let deployments = list_deployments(cluster).await;
+    let mut findings: Vec<_> = deployments.iter().filter_map(look_at_deployment).collect();
     let mut hidden = BTreeSet::new();
     for name in [CONTROLLER, GATEWAY] {
         let leases = Api::<Lease>::all(cluster.client().clone());
@@ -42,6 +46,8 @@ pub(crate) async fn look_at_installation(cluster: &TeamCluster) -> Vec<DoctorFin
             }),
         }
     }
+    // Last: what is said of a Deployment above stands for its Lease.
+    findings.extend(deployments.iter().filter_map(judge_version));
     if !hidden.is_empty() {
         let names: Vec<_> = hidden.into_iter().collect();
         findings.push(DoctorFinding {
@@ -60,12 +66,28 @@ pub(crate) async fn look_at_installation(cluster: &TeamCluster) -> Vec<DoctorFin
     findings
 }
 
-async fn look_at_deployments(cluster: &TeamCluster) -> Vec<DoctorFinding> {
+/// Those of controller and gateway; none where the user may not list them.
+async fn list_deployments(cluster: &TeamCluster) -> Vec<Deployment> {
     let api = Api::<Deployment>::all(cluster.client().clone());
     let ours = ListParams::default().labels("app.kubernetes.io/part-of=codebutler");
-    let Ok(found) = api.list(&ours).await else { return Vec::new() };
-    let found = found.items.iter().filter(|one| [CONTROLLER, GATEWAY].contains(&&*one.name_any()));
-    found.filter_map(look_at_deployment).collect()
+    let Ok(mut found) = api.list(&ours).await else { return Vec::new() };
+    found.items.retain(|one| [CONTROLLER, GATEWAY].contains(&&*one.name_any()));
+    found.items
+}
+
+/// A plugin of another version may not know what it reads.
+fn judge_version(deployment: &Deployment) -> Option<DoctorFinding> {
+    let own = env!("CARGO_PKG_VERSION");
+    let labels = deployment.metadata.labels.as_ref()?;
+    let theirs = labels.get(VERSION_LABEL).filter(|theirs| *theirs != own)?;
+    let (name, namespace) = (deployment.name_any(), deployment.namespace().unwrap_or_default());
+    Some(DoctorFinding {
+        level: FindingLevel::Remark,
+        what: format!("Deployment {namespace}/{name}"),
+        reason: "OtherVersion".to_owned(),
+        said: format!("It is {theirs}, and this plugin is {own}."),
+        todo: format!("Install the plugin of version {theirs}, which knows all that is there."),
+    })
 }
 
 fn look_at_deployment(deployment: &Deployment) -> Option<DoctorFinding> {
@@ -179,5 +201,19 @@ mod tests {
         assert_eq!(reason(2, 1), None);
         assert_eq!(reason(2, 0).as_deref(), Some("NoPodReady"));
         assert_eq!(reason(0, 0).as_deref(), Some("ScaledToZero"));
+    }
+
+    #[test]
+    fn a_plugin_of_another_version_is_told() {
+        let judged = |version: &str| {
+            let labels = json!({VERSION_LABEL: version});
+            let metadata = json!({"name": GATEWAY, "namespace": "system", "labels": labels});
+            let deployment = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            judge_version(&deployment).map(|finding| (finding.level, finding.said))
+        };
+        assert_eq!(judged(env!("CARGO_PKG_VERSION")), None);
+        let (level, said) = judged("9.9.9").unwrap();
+        assert_eq!(level, FindingLevel::Remark);
+        assert!(said.contains("It is 9.9.9, and this plugin is"), "{said}");
     }
 }

@@ -8,6 +8,7 @@ mod cluster;
 mod complete;
 mod cost;
 mod doctor;
+mod explain;
 mod finding;
 mod init;
 mod installation;
@@ -27,12 +28,50 @@ use clap::{CommandFactory as _, Parser as _};
 use self::args::{PluginArgs, PluginCommand};
 use self::cluster::TeamCluster;
 
+/// Actions for which `edit` in the namespace is not enough.
+const MAKE_NAMESPACE: &str = "make the namespace";
+const BIND_SECRETS: &str = "let the gateway read Secrets";
+
+/// Remedy for whoever lacks the right to an action.
+fn advise(what: &str) -> &'static str {
+    match what {
+        MAKE_NAMESPACE => "Ask an administrator to create it, and start again with it as -n",
+        BIND_SECRETS => "Ask for the role `admin` in the namespace, which may bind roles there",
+        _ => "Ask for the role `view` or `edit` in the namespace",
+    }
+}
+
 /// A command could not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// No cluster is configured, or none answers.
-    #[error("no cluster can be reached: {0}. Choose one with `kubectl config use-context`")]
+    /// No cluster is configured.
+    #[error(
+        "no cluster is configured: {0}. `kubectl config get-contexts` lists those that are, and KUBECONFIG names another file"
+    )]
+    NoKubeconfig(String),
+    /// The configured cluster does not answer.
+    #[error(
+        "the cluster can't be reached: {0}. See that it runs, or choose another one with `kubectl config use-context`"
+    )]
     NoCluster(String),
+    /// The kubeconfig's credentials can't be had, such as from a program that is not installed.
+    #[error(
+        "the credentials of this context can't be had: {0}. Sign in again, and see that the program that the kubeconfig names \
+         for it is installed"
+    )]
+    NoCredentials(String),
+    /// What answers is of another version, or no API server.
+    #[error(
+        "{what} failed: this plugin ({version}) does not understand what the cluster answers: {said}. Install the plugin of the \
+         version that runs there; or something else answers in the cluster's place, such as a proxy's page",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    NotUnderstood {
+        /// The attempted action, in words.
+        what: String,
+        /// Message of the parser.
+        said: String,
+    },
     /// The credentials of the kubeconfig are no longer taken.
     #[error(
         "the cluster does not take the credentials of this context: sign in again, as for kubectl (`kubectl auth whoami` shows it)"
@@ -45,7 +84,7 @@ pub enum PluginError {
     )]
     NotInstalled,
     /// The user may not do that.
-    #[error("you may not {what}: {said}. Ask for the role `view` or `edit` in the namespace")]
+    #[error("you may not {what}: {said}. {}", advise(.what))]
     Forbidden {
         /// The attempted action, in words.
         what: String,
@@ -125,7 +164,9 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "kubectl codebutler: {error}");
+            // Parts of it may be the words of others.
+            let said = table::plain(&error.to_string());
+            let _ = writeln!(std::io::stderr(), "kubectl codebutler: {said}");
             ExitCode::from(2)
         }
     }
@@ -169,6 +210,8 @@ async fn run_plugin(
         PluginCommand::Stop(wanted) => stop::run_stop(&cluster, &wanted, terminal).await?,
         PluginCommand::Logs(wanted) => logs::run_logs(&cluster, &wanted, terminal).await?,
         PluginCommand::Init(wanted) => {
+            // Before eight questions whose answers nobody could take.
+            cluster.require_product().await?;
             let namespace = args.place.namespace.as_deref();
             init::run_init(&wanted, Some(&cluster), namespace, terminal).await?;
         }

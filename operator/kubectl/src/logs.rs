@@ -7,7 +7,8 @@ use kube::ResourceExt as _;
 use kube::api::{ListParams, LogParams};
 
 use crate::args::LogsArgs;
-use crate::cluster::{TeamCluster, explain};
+use crate::cluster::TeamCluster;
+use crate::explain::explain;
 use crate::table::plain;
 use crate::{PluginError, PluginTerminal};
 

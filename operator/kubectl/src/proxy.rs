@@ -15,6 +15,7 @@ use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
 use crate::PluginError;
+use crate::explain::explain;
 
 /// Time limit for an answer of a proxy.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,7 +52,7 @@ pub(crate) fn open_client(
     mut config: Config,
     env: &ProxyEnvironment,
 ) -> Result<Client, PluginError> {
-    let broken = |error: kube::Error| PluginError::NoCluster(error.to_string());
+    let broken = |error: kube::Error| explain("connect", &error);
     let proxy = find_proxy(&config.cluster_url, config.proxy_url.take(), env)?;
     let Some(proxy) = proxy else { return Client::try_from(config).map_err(broken) };
     let mut wire = HttpConnector::new();

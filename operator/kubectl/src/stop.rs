@@ -7,7 +7,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::args::StopArgs;
-use crate::cluster::{TeamCluster, explain};
+use crate::cluster::TeamCluster;
+use crate::explain::explain;
 use crate::{PluginError, PluginTerminal};
 
 /// Stops a Thread or Repo; asks first, unless `--yes` is given.

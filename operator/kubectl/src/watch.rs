@@ -9,7 +9,8 @@ use kube::ResourceExt as _;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 
-use crate::cluster::{TeamCluster, explain};
+use crate::cluster::TeamCluster;
+use crate::explain::{explain, with_causes};
 use crate::table::plain;
 use crate::threads::thread_row;
 use crate::{PluginError, PluginTerminal};
@@ -87,7 +88,7 @@ fn judge_trouble(error: &watcher::Error) -> Result<Option<String>, PluginError> 
             Err(explain("watch Threads", error))
         }
         kube::Error::Api(status) => Ok(Some(status.message.clone())),
-        other => Ok(Some(other.to_string())),
+        other => Ok(Some(with_causes(other))),
     }
 }
 

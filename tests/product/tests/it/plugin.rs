@@ -144,6 +144,24 @@ async fn the_doctor_says_what_is_wrong_and_what_to_do() {
         let said = format!("✗ Installation {name}: NotRunning");
         assert!(stopped.said.contains(&said), "{}", stopped.said);
     }
+    let mistyped = plugin(&team, &["doctor", "-n", "no-such-team"], "").await;
+    assert!(mistyped.said.contains("There is no namespace no-such-team"), "{}", mistyped.said);
+
+    // Without a kubeconfig, and with one whose cluster is away: init asks nothing that nobody could take.
+    let path = team.stack.dir.join("away.kubeconfig");
+    let env = [("KUBECONFIG", path.to_str().unwrap())];
+    let bare = plugin_with(&team, &["doctor"], "", &env).await;
+    assert_eq!(bare.code, Some(2), "{}", bare.said);
+    assert!(bare.complaint.contains("no cluster is configured: "), "{}", bare.complaint);
+    let text = std::fs::read_to_string(team.stack.cluster.kubeconfig()).unwrap();
+    let mut config = kube::config::Kubeconfig::from_yaml(&text).unwrap();
+    config.clusters[0].cluster.as_mut().unwrap().server = Some("http://127.0.0.1:1".to_owned());
+    std::fs::write(&path, serde_json::to_string(&config).unwrap()).unwrap();
+    let away = plugin_with(&team, &["init", "--apply"], "", &env).await;
+    assert_eq!(away.code, Some(2), "{}", away.said);
+    let said = "can't be reached: http://127.0.0.1:1/";
+    assert!(away.complaint.contains(said), "{}", away.complaint);
+    assert!(!away.said.contains("Repository, "), "{}", away.said);
     team.stop().await;
 }
 
