@@ -15,6 +15,10 @@ const MAX_SAID: usize = 300;
 /// Odd characters can stand in any text; more than the tenth of one is no text.
 const MOST_ODD: usize = 10;
 
+/// End of a sentence about a model that can't do a role's work: the kind that can.
+pub const FITTING: &str = "it takes a model that calls tools reliably, as small ones seldom do; `spec.model.default` of the \
+                           AgentRole names it";
+
 /// Defect that makes a reply no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "flaw", rename_all = "snake_case")]
@@ -236,7 +240,7 @@ impl ReplyFlaw {
             ),
             Self::Leaked { .. } => format!(
                 "the model `{model}` wrote its tool calls as text {LEAKS} times in a row, where nothing \
-                 can carry them out"
+                 can carry them out: {FITTING}"
             ),
             Self::Announced => {
                 format!("the model `{model}` says what it will do and does not do it")
@@ -385,6 +389,8 @@ mod tests {
         }
         let reason = ReplyFlaw::Garbled.reason("m");
         assert!(reason.contains("chat template") && reason.contains("quantisation"), "{reason}");
+        let reason = ReplyFlaw::Leaked { form: "<tool_call>".to_owned() }.reason("m");
+        assert!(reason.contains("calls tools reliably"), "which kind would do: {reason}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::{Agent, RunError, progress};
 use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::name_used;
+use crate::model::judge::FITTING;
 use crate::step;
 use crate::tool_args::TodoState;
 use crate::toolbox::protocol::ToolboxRequest;
@@ -138,7 +139,7 @@ impl Agent {
         let reason = match flaw.filter(|(flaw, times)| *times >= flaw.limit()) {
             Some((flaw, _)) => flaw.reason(model),
             None => format!(
-                "{MAX_FAULTS} replies of the model `{model}` in a row were unusable (no readable answer, an unknown tool, or invalid arguments)"
+                "{MAX_FAULTS} replies of the model `{model}` in a row were unusable (no readable answer, an unknown tool, or invalid arguments): {FITTING}"
             ),
         };
         failed_end(format!("{reason}{}", self.remedy()))
