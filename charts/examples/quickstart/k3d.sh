@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 cluster=${CLUSTER:-codebutler}
 need_builder
+need_docker_socket
 need_rust
 need k3d "it makes the cluster; https://k3d.io/stable/#installation has one line for each system"
 need kubectl "https://kubernetes.io/docs/tasks/tools/"

@@ -6,6 +6,7 @@ cluster=${CLUSTER:-codebutler}
 need_builder
 need_rust
 need kind "it makes the cluster; https://kind.sigs.k8s.io/docs/user/quick-start/#installation has one line for each system"
+need_version kind "$(kind version -q 2> /dev/null || true)" 0.24.0 "older ones enforce no NetworkPolicy, and roles would run no commands; https://kind.sigs.k8s.io has the newest"
 need kubectl "https://kubernetes.io/docs/tasks/tools/"
 need helm "https://helm.sh/docs/intro/install/"
 ready

@@ -39,6 +39,21 @@ need_builder() { # [OTHER TOOLS THAT WOULD DO]
   missing+="docker is missing: install Docker or Podman, which build the images and run the cluster's nodes, or try the product without a cluster: cargo demo"$'\n'
 }
 
+# k3d speaks to Docker alone, or to the socket of Podman that DOCKER_HOST names.
+need_docker_socket() {
+  [ -z "${DOCKER_HOST:-}" ] && command -v podman > /dev/null && ! docker info > /dev/null 2>&1 || return 0
+  missing+="k3d needs Docker, or Podman's socket: systemctl --user enable --now podman.socket, and export DOCKER_HOST=unix://\$XDG_RUNTIME_DIR/podman/podman.sock; or try charts/examples/quickstart/kind.sh, which works with Podman as it is"$'\n'
+}
+
+# What can't be read of a version is no reason.
+need_version() { # TOOL FOUND WANTED SENTENCE
+  case $2 in
+    [0-9]*) ;;
+    *) return 0 ;;
+  esac
+  [ "$(printf '%s\n' "$3" "$2" | sort -V | sed -n 1p)" = "$3" ] || missing+="$1 is $2, and $3 is needed: $4"$'\n'
+}
+
 # The images' programs are built here.
 need_rust() {
   local system wanted found
@@ -54,8 +69,7 @@ need_rust() {
   fi
   found=${found#rustc }
   found=${found%%[ -]*}
-  [ "$(printf '%s\n' "$wanted" "$found" | sort -V | sed -n 1p)" = "$wanted" ] ||
-    missing+="Rust is $found, and $wanted is needed: rustup update stable"$'\n'
+  need_version Rust "$found" "$wanted" "rustup update stable"
 }
 
 # The two charts, with images of REGISTRY (empty: of no registry).

@@ -68,6 +68,11 @@ fn said(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// True for a command of kind or k3d that changes something.
+fn makes_cluster(line: &str) -> bool {
+    line != "kind version -q" && ["kind", "k3d"].iter().any(|tool| line.starts_with(tool))
+}
+
 #[test]
 fn a_tool_that_is_missing_is_named_with_the_way_to_it_before_anything_changes() {
     for (name, tools) in [
@@ -87,7 +92,8 @@ fn a_tool_that_is_missing_is_named_with_the_way_to_it_before_anything_changes() 
     let output = asleep.run(&[&script("kind")], &[]);
     let complaint = said(&output.stderr);
     assert!(complaint.contains("docker does not answer: start it"), "{complaint}");
-    assert!(!asleep.asked().iter().any(|line| line.starts_with("kind")), "{:?}", asleep.asked());
+    let asked = asleep.asked();
+    assert!(!asked.iter().any(|line| makes_cluster(line)), "{asked:?}");
 }
 
 #[test]
@@ -125,7 +131,29 @@ fn what_the_build_needs_besides_rust_is_asked_for_before_a_cluster_is_made() {
     let complaint = said(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{complaint}");
     assert!(complaint.starts_with("cc is missing: "), "{complaint}");
-    assert!(!machine.asked().iter().any(|line| line.starts_with("kind")), "{complaint}");
+    assert!(!machine.asked().iter().any(|line| makes_cluster(line)), "{complaint}");
+}
+
+#[test]
+fn a_tool_that_would_make_no_fit_cluster_is_told_before_anything_changes() {
+    let tools = [LINUX, CARGO, RUST, ("kubectl", ""), ("helm", "")];
+    let old = [("docker", ""), ("kind", "[ \"$*\" != 'version -q' ] || echo 0.23.0")];
+    let podman = [("podman", ""), ("k3d", "")];
+    let names_socket = [("DOCKER_HOST", "unix:///run/user/1000/podman/podman.sock")];
+    for (name, machine, part) in [
+        ("kind", &old, "kind is 0.23.0, and 0.24.0 is needed: older ones enforce no NetworkPolicy"),
+        ("k3d", &podman, "k3d needs Docker, or Podman's socket: systemctl --user"),
+    ] {
+        let machine = Machine::with(&[&tools[..], &machine[..]].concat());
+        let output = machine.run(&[&script(name)], &[]);
+        let complaint = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {complaint}");
+        assert!(complaint.starts_with(part), "{name}: {complaint}");
+        assert!(!machine.asked().iter().any(|line| makes_cluster(line)), "{:?}", machine.asked());
+    }
+    let machine = Machine::with(&[&tools[..], &podman[..]].concat());
+    let output = machine.run(&[&script("k3d"), "--dry-run"], &names_socket);
+    assert_eq!(said(&output.stderr), "", "{}", said(&output.stdout));
 }
 
 #[test]
