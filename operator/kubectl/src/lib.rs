@@ -37,7 +37,7 @@ fn advise(what: &str) -> &'static str {
     match what {
         MAKE_NAMESPACE => "Ask an administrator to create it, and start again with it as -n",
         BIND_SECRETS => "Ask for the role `admin` in the namespace, which may bind roles there",
-        _ => "Ask for the role `view` or `edit` in the namespace",
+        _ => "Ask for the role `view` or `edit` in the namespace, or name another one with -n",
     }
 }
 

@@ -33,6 +33,9 @@ const LONGEST: usize = 32;
 /// Providers that serve nobody without a key.
 const KEYED: [&str; 4] =
     ["openrouter.ai", "api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com"];
+/// Git services without GitHub's API, on which no pull request could be made.
+const OTHER_SERVICES: [&str; 5] =
+    ["gitlab.com", "bitbucket.org", "codeberg.org", "dev.azure.com", "gitea.com"];
 const KEY_OR_NONE: &str = "Key of the model API (Enter alone: it wants none)";
 /// Stand-in for the key of a server that wants none.
 const NO_KEY: &str = "none";
@@ -182,6 +185,12 @@ fn check_url(what: &str, text: &str) -> Result<Url, PluginError> {
 
 fn check_repository(text: &str) -> Result<Url, PluginError> {
     let url = check_url("repository", text)?;
+    if let Some(host) = url.host_str().filter(|host| OTHER_SERVICES.contains(host)) {
+        return Err(PluginError::Input(format!(
+            "pull requests are made on GitHub and GitHub Enterprise alone, and {host} is another service: name a repository \
+             on GitHub"
+        )));
+    }
     let parts = url.path_segments().map(|parts| parts.filter(|part| !part.is_empty()).count());
     if parts == Some(2) {
         return Ok(url);
@@ -291,6 +300,9 @@ mod tests {
             sentence(check_repository("https://github.com/acme").unwrap_err())
                 .contains("owner/name")
         );
+        let other = sentence(check_repository("https://gitlab.com/acme/shop").unwrap_err());
+        assert!(other.contains("GitHub Enterprise alone, and gitlab.com is another"), "{other}");
+        assert!(check_repository("https://gitlab.acme.dev/acme/shop").is_ok(), "who knows");
         assert!(sentence(check_channel("shop").unwrap_err()).contains("#shop"));
         assert!(sentence(check_presets("npm,cargo").unwrap_err()).contains("crates"));
         assert_eq!(check_presets("npm, npm go").unwrap(), [EgressPreset::Npm, EgressPreset::Go]);
