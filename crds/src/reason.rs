@@ -99,7 +99,7 @@ reasons! {
         SetUpDone at "SeatsSetUp": "Seats are set up before a Thread takes them.", "";
         SetUpFailed at "SeatsSetUp, event": "A seat could not be set up. It waits with its clone, and the Thread that takes it tries again and tells people.", "See the log that the sentence names; correct `spec.worktree.setup`, the image, or `spec.egress`.";
         SharedApp at "SlackReachable, event": "Another installation uses the same Slack app, so that each hears only some messages.", "Give each installation an app of its own.";
-        SigningSecretInvalid at "event": "Deliveries can't be checked and are answered with 503: the Secret of `spec.deliveries` is missing, can't be read, or has no usable `signingSecret`.", "See the sentence, and mend the Secret; the next delivery is checked with it.";
+        SigningSecretInvalid at "event": "Deliveries can't be checked and are answered with 503: the Secret of `spec.deliveries` is missing, can't be read, or has no usable `signingSecret`.", "See the sentence, and correct the Secret; the next delivery is checked with it.";
         SlackNotReachable at "Ready, Reconciling, event": "Slack can't be worked with.", "See the condition SlackReachable.";
         SlackRefused at "SlackReachable, event": "Slack refuses a call, with the code that is named.", "Look the code up in Slack's documentation of the method.";
         SlackUnavailable at "SlackReachable, event": "Slack does not answer.", "Wait; if it lasts for all Repos, see the gateway's way out.";

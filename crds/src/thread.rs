@@ -305,7 +305,7 @@ pub struct ThreadStatus {
     /// Number of times in a row that two roles handed work to each other. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Box<HandoverRounds>>,
-    /// The roadmap that is worked off from here. (Gateway.)
+    /// The roadmap that is carried out from here. (Gateway.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roadmap: Option<Box<RoadmapRun>>,
     /// Of the roadmap item from whose approved text CodeButler made this Thread. Its plan counts as approved only

@@ -305,7 +305,7 @@ pub(super) fn describe_reason(why: &WaitingReason) -> String {
                 .to_owned()
         }
         WaitingReason::Gone => format!("it is not in `{FILE}` any more"),
-        WaitingReason::Faulty => format!("`{FILE}` has a mistake there: mend it"),
+        WaitingReason::Faulty => format!("`{FILE}` has a mistake there: correct it"),
         WaitingReason::Blocked(reason) => {
             let plain: String =
                 reason.chars().filter(|c| !"*_`<>~\n".contains(*c)).take(200).collect();

@@ -156,7 +156,7 @@ pub mod gateway {
         MCP_SESSIONS: 0 = FamilySpec::new("mcp_sessions", Gauge, [],
             "Open sessions with servers of Repos");
         DELIVERIES: 1 = FamilySpec::new("deliveries", Counter, ["outcome"],
-            "Signed deliveries by what became of them: begun, known (came before), refused (the sender has to mend it), unsigned, busy or failed (come again)");
+            "Signed deliveries by what became of them: begun, known (came before), refused (the sender has to correct it), unsigned, busy or failed (come again)");
         SLACK_SOCKETS: 0 = FamilySpec::new("slack_sockets", Gauge, [],
             "Open Socket Mode connections");
         SLACK_ENVELOPES: 1 = FamilySpec::new("slack_envelopes", Counter, ["outcome"],
