@@ -25,6 +25,15 @@ if [ -z "$dry" ] && ! said=$(kubectl version --request-timeout=10s 2>&1); then
   echo "kubectl reaches no cluster: ${said##*$'\n'}. Choose one with kubectl config use-context, or try charts/examples/quickstart/kind.sh." >&2
   exit 1
 fi
+if [ -z "$dry" ]; then
+  server=$(sed -n 's/^Server Version: v*\([0-9][0-9.]*\).*/\1/p' <<< "$said")
+  wanted=$(sed -n 's/^kubeVersion: ">=\([0-9.]*\).*/\1/p' charts/codebutler/Chart.yaml)
+  need_version "the cluster's Kubernetes" "$server" "$wanted" "upgrade it, or try charts/examples/quickstart/kind.sh"
+  if [ "$(kubectl auth can-i create customresourcedefinitions.apiextensions.k8s.io 2> /dev/null)" = no ]; then
+    missing+="you may not create definitions in this cluster: have an administrator run this, or try charts/examples/quickstart/kind.sh"$'\n'
+  fi
+  ready
+fi
 if [ "${IMAGES:-}" != there ]; then
   run .ci/images "$registry/" "$version"
   for part in operator agent workspace; do run "$builder" push "$registry/codebutler-$part:$version"; done

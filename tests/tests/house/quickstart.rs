@@ -244,6 +244,30 @@ fn a_registry_or_a_tool_that_can_t_be_meant_gets_a_sentence() {
 }
 
 #[test]
+fn a_cluster_that_can_t_have_it_is_told_before_the_images_are_built() {
+    for (answers, part) in [
+        (
+            "[ \"$1\" != version ] || echo 'Server Version: v1.29.4-eks-1'",
+            "the cluster's Kubernetes is 1.29.4, and 1.30.0 is needed: upgrade it",
+        ),
+        (
+            "[ \"$1\" != auth ] || { echo no; exit 1; }",
+            "you may not create definitions in this cluster: have an administrator run this",
+        ),
+    ] {
+        let tools = [LINUX, CARGO, RUST, ("docker", ""), ("helm", ""), ("kubectl", answers)];
+        let machine = Machine::with(&tools);
+        let output = machine.run(&[&script("cluster"), "r.example/x"], &[]);
+        let complaint = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.starts_with(part), "{complaint}");
+        let asked = machine.asked();
+        assert!(!asked.iter().any(|line| line.starts_with("docker build")), "{asked:?}");
+        assert!(!asked.iter().any(|line| line.starts_with("helm")), "{asked:?}");
+    }
+}
+
+#[test]
 fn the_commands_are_shown_without_being_run() {
     for (name, cluster) in [
         ("kind", "kind create cluster --name codebutler"),
