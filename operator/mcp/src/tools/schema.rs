@@ -4,6 +4,7 @@
 
 pub(super) mod parse;
 mod plain;
+mod top;
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use parse::{add_hint, decode_pointer, drop_twins, guess_type, is_plain_property, merge_branches};
 use plain::{CONDITIONS, plain_fields};
+use top::flatten_top;
 
 use crate::weight::weigh;
 
@@ -75,6 +77,7 @@ pub fn clean_schema(
     bounds: SchemaBounds,
 ) -> CleanSchema {
     let root = Value::Object(schema.clone());
+    let (mut merged, notes) = flatten_top(&root, schema);
     let mut cleaner = Cleaner {
         root: &root,
         dialect,
@@ -82,10 +85,9 @@ pub fn clean_schema(
         nodes: 0,
         left: bounds.bytes,
         is_cut: false,
-        notes: BTreeSet::new(),
+        notes,
         open: Vec::new(),
     };
-    let mut merged = cleaner.as_object_schema(schema);
     merged.insert("type".to_owned(), json!("object"));
     let mut clean = cleaner.clean(&Value::Object(merged), 0);
     if let Some(fields) = clean.as_object_mut() {
@@ -158,33 +160,6 @@ impl Cleaner<'_> {
             cleaned.push(self.clean(schema, depth));
         }
         cleaned
-    }
-
-    /// Providers refuse unions and references at the top: their properties are taken together.
-    fn as_object_schema(&mut self, schema: &Map<String, Value>) -> Map<String, Value> {
-        let mut merged = schema.clone();
-        for hop in 0..8 {
-            let Some(Value::String(reference)) = merged.remove("$ref") else { break };
-            match self.root.pointer(reference.trim_start_matches('#')).and_then(Value::as_object) {
-                Some(target) if hop < 7 => merged.extend(target.clone()),
-                _ => self.note("a reference at the top leads nowhere"),
-            }
-        }
-        for (union, takes_all) in [("allOf", true), ("anyOf", false), ("oneOf", false)] {
-            let Some(Value::Array(branches)) = merged.remove(union) else { continue };
-            self.note(format!("a union (`{union}`) at the top is shown as one object"));
-            let branches: Vec<&Map<String, Value>> = branches
-                .iter()
-                .filter_map(|branch| match branch.get("$ref").and_then(Value::as_str) {
-                    Some(reference) => {
-                        self.root.pointer(reference.trim_start_matches('#'))?.as_object()
-                    }
-                    None => branch.as_object(),
-                })
-                .collect();
-            merge_branches(&mut merged, &branches, takes_all);
-        }
-        merged
     }
 
     fn clean(&mut self, schema: &Value, depth: usize) -> Value {

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+/// Schemas of one property, of different branches, that are kept apart.
+const ALTERNATIVES: usize = 32;
+
 /// Takes properties together: those of all branches, or of whichever of them holds.
 pub(super) fn merge_branches(
     target: &mut Map<String, Value>,
@@ -12,6 +15,8 @@ pub(super) fn merge_branches(
 ) {
     let mut properties =
         target.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    // The target's own properties hold in each branch.
+    let fixed: BTreeSet<String> = properties.keys().cloned().collect();
     let names = |fields: &Map<String, Value>| -> BTreeSet<String> {
         let names = fields.get("required").and_then(Value::as_array).into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -22,7 +27,11 @@ pub(super) fn merge_branches(
         for (name, schema) in
             branch.get("properties").and_then(Value::as_object).into_iter().flatten()
         {
-            properties.entry(name.clone()).or_insert_with(|| schema.clone());
+            match properties.get_mut(name) {
+                None => drop(properties.insert(name.clone(), schema.clone())),
+                Some(known) if !takes_all && !fixed.contains(name) => join_schemas(known, schema),
+                Some(_) => {}
+            }
         }
         let own = names(branch);
         in_each = Some(match in_each {
@@ -48,6 +57,51 @@ pub(super) fn merge_branches(
     if !required.is_empty() {
         target.insert("required".to_owned(), json!(required));
     }
+}
+
+/// Widens the schema of a property to what another branch takes for it. The value that tells branches apart becomes a
+/// choice of all of theirs.
+fn join_schemas(known: &mut Value, other: &Value) {
+    let is_open = |schema: &Value| match schema {
+        Value::Object(fields) => fields.is_empty(),
+        schema => *schema == Value::Bool(true),
+    };
+    if known == other || is_open(known) || *other == Value::Bool(false) {
+        return;
+    }
+    if is_open(other) || *known == Value::Bool(false) {
+        known.clone_from(other);
+        return;
+    }
+    if let (Some(mut choices), Some(more)) = (list_choices(known), list_choices(other)) {
+        choices.extend(more);
+        if let Some(fields) = known.as_object_mut() {
+            fields.remove("const");
+            if fields.get("type") != other.get("type") {
+                fields.remove("type");
+            }
+            fields.insert("enum".to_owned(), Value::Array(drop_twins(choices)));
+        }
+        return;
+    }
+    let alternatives = known.as_object_mut().filter(|fields| fields.len() == 1);
+    if let Some(Value::Array(all)) = alternatives.and_then(|fields| fields.get_mut("anyOf")) {
+        if all.contains(other) {
+            return;
+        }
+        if all.len() < ALTERNATIVES {
+            all.push(other.clone());
+        } else {
+            *known = json!({});
+        }
+        return;
+    }
+    *known = json!({"anyOf": [known.take(), other]});
+}
+
+fn list_choices(schema: &Value) -> Option<Vec<Value>> {
+    let constant = schema.get("const").map(|value| vec![value.clone()]);
+    constant.or_else(|| schema.get("enum")?.as_array().cloned())
 }
 
 /// Removes duplicate choices: some checkers refuse them.

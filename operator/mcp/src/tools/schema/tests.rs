@@ -88,6 +88,76 @@ fn unions_at_the_top_become_one_object() {
 }
 
 #[test]
+fn unions_in_unions_and_choices_do_not_reach_the_top() {
+    let object = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}});
+    let (a, b, c) = (object("a"), object("b"), object("c"));
+    let union = json!({"anyOf": [a, b]});
+    for (schema, expected) in [
+        (json!({"anyOf": [union, c]}), &["a", "b", "c"][..]),
+        (json!({"oneOf": [{"allOf": [a, {"oneOf": [b, c]}]}, {"type": "null"}]}), &["a", "b", "c"]),
+        (json!({"oneOf": [{"$ref": "#/$defs/U"}], "$defs": {"U": union}}), &["a", "b"]),
+        (
+            json!({"anyOf": [{"$ref": "#/$defs/X"}, b], "$defs": {"X": {"$ref": "#/$defs/My%20Y"}, "My Y": union}}),
+            &["a", "b"],
+        ),
+        (json!({"$ref": "#/$defs/My%20Y", "$defs": {"My Y": union}}), &["a", "b"]),
+        (json!({"anyOf": [{"$ref": "#"}, c]}), &["c"]),
+        (json!({"anyOf": [a, {"type": "string", "enum": ["x"]}]}), &["a"]),
+        (
+            json!({"type": "object", "properties": {"a": {}}, "enum": [{"a": 1}], "const": {}}),
+            &["a"],
+        ),
+        (json!({"$dynamicRef": "#/$defs/U", "$defs": {"U": union}}), &[]),
+    ] {
+        for dialect in ALL {
+            let cleaned = clean(schema.clone(), dialect).schema;
+            let fields = cleaned.as_object().unwrap();
+            let allowed = ["type", "properties", "required", "additionalProperties"];
+            assert!(fields.keys().all(|key| allowed.contains(&&**key)), "{cleaned} for {schema}");
+            let names = fields["properties"].as_object().unwrap().keys();
+            assert_eq!(names.collect::<Vec<_>>(), expected, "{schema}");
+            assert_eq!(fields["type"], "object");
+        }
+    }
+    // Each branch names all the others.
+    let wide = json!({"anyOf": vec![json!({"$ref": "#"}); 200]});
+    assert_eq!(clean(wide, SchemaDialect::OpenAi).schema["properties"], json!({}));
+}
+
+#[test]
+fn each_branch_of_a_union_at_the_top_can_be_chosen() {
+    let branch = |action: Value, value: Value| json!({"type": "object", "properties": {"action": action, "value": value}, "required": ["action"]});
+    let named =
+        |action: &str| json!({"type": "string", "const": action, "description": "What to do."});
+    let union = json!({"anyOf": [
+        branch(named("add"), json!({"type": "string"})),
+        branch(named("remove"), json!({"type": "integer"})),
+        branch(json!({"type": "string", "enum": ["move", "add"]}), json!({"type": "integer"})),
+    ]});
+    let cleaned = clean(union.clone(), SchemaDialect::Anthropic).schema;
+    let action = &cleaned["properties"]["action"];
+    assert_eq!(action["enum"], json!(["add", "remove", "move"]), "{cleaned}");
+    assert_eq!(
+        (&action["type"], &action["description"]),
+        (&json!("string"), &json!("What to do."))
+    );
+    let value = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
+    assert_eq!(
+        (&cleaned["properties"]["value"], &cleaned["required"]),
+        (&value, &json!(["action"]))
+    );
+    // What holds for all branches stays as it is, and too many alternatives are left open.
+    let mut outer = union;
+    outer["properties"] = json!({"action": {"type": "string", "maxLength": 9}});
+    let cleaned = clean(outer, SchemaDialect::Anthropic).schema;
+    assert_eq!(cleaned["properties"]["action"], json!({"type": "string", "maxLength": 9}));
+    let many =
+        (0..50).map(|most| json!({"properties": {"a": {"type": "string", "maxLength": most}}}));
+    let cleaned = clean(json!({"oneOf": many.collect::<Vec<_>>()}), SchemaDialect::OpenAi).schema;
+    assert_eq!(cleaned["properties"]["a"], json!({}));
+}
+
+#[test]
 fn types_are_given_as_each_provider_takes_them() {
     use SchemaDialect::{Gemini, OpenAi};
     for (schema, dialect, expected) in [
