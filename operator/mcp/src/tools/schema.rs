@@ -69,6 +69,8 @@ const TOO_MANY: &str = "parts that are nested too deeply, or too many, are left 
 /// Descriptions that ask Gemini for JSON in a text, where it has no schema for the value: the gateway parses it.
 const ANY_TEXT: &str = "any JSON, as text";
 const OBJECT_TEXT: &str = "a JSON object, as text";
+/// Characters of a regular expression that a description shows.
+const PATTERN_CHARS: usize = 200;
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
 /// Makes a tool's schema fit for a provider.
 pub fn clean_schema(
@@ -253,6 +255,23 @@ impl Cleaner<'_> {
             if self.spend(keyword.len() + 4 + weigh(&value)) {
                 clean.insert(keyword.to_owned(), value);
             }
+        }
+        match fields.get("pattern") {
+            Some(Value::String(pattern)) => self.hint_pattern(pattern, clean),
+            Some(_) => self.note("`pattern` with a value that it can't have is left out"),
+            None => {}
+        }
+    }
+
+    /// Says a regular expression in words. Providers that read it refuse a whole request for what their own engine lacks
+    /// (OpenAI and DeepSeek for lookarounds, llama.cpp for a missing anchor or `\d`), and the server checks it anyway.
+    fn hint_pattern(&mut self, pattern: &str, clean: &mut Map<String, Value>) {
+        let pattern = codebutler_mcp_file::clean_text(pattern);
+        let hint = format!("matches the pattern {pattern}");
+        if pattern.chars().count() > PATTERN_CHARS {
+            self.note("a `pattern` that is too long is left out");
+        } else if self.spend(hint.len() + "description".len() + 6) {
+            add_hint(clean, &hint);
         }
     }
 

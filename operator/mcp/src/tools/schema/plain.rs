@@ -3,13 +3,12 @@
 use serde_json::{Map, Value, json};
 
 /// Keywords that are kept as they are in a full dialect.
-const PLAIN: [&str; 20] = [
+const PLAIN: [&str; 19] = [
     "title",
     "description",
     "default",
     "examples",
     "format",
-    "pattern",
     "minLength",
     "maxLength",
     "minimum",
@@ -26,10 +25,9 @@ const PLAIN: [&str; 20] = [
     "deprecated",
 ];
 /// Keywords of these that Gemini knows.
-const GEMINI: [&str; 11] = [
+const GEMINI: [&str; 10] = [
     "title",
     "description",
-    "pattern",
     "minLength",
     "maxLength",
     "minimum",
@@ -100,7 +98,7 @@ fn fit_value(
             let text = codebutler_mcp_file::clean_text(text);
             Fit::Kept(json!(text.chars().take(description_chars).collect::<String>()))
         }),
-        "format" | "pattern" => kept(value.is_string()),
+        "format" => kept(value.is_string()),
         "default" => kept(true),
         "examples" => kept(value.is_array()),
         "uniqueItems" | "readOnly" | "deprecated" => kept(value.is_boolean()),

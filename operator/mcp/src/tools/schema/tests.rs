@@ -228,6 +228,18 @@ fn types_are_given_as_each_provider_takes_them() {
             json!({"type": "string"}),
         ),
         (json!({"type": "string", "nullable": true}), OpenAi, json!({"type": ["string", "null"]})),
+        (
+            // Zod's own for an address of mail, of which a provider's engine may lack the lookahead.
+            json!({"type": "string", "description": "Whom.", "pattern": r"^(?!\.)[\w+.-]+@\w+\.\w{2,}$"}),
+            OpenAi,
+            json!({"type": "string", "description": r"Whom. (matches the pattern ^(?!\.)[\w+.-]+@\w+\.\w{2,}$)"}),
+        ),
+        (
+            json!({"type": "string", "pattern": r"\d+"}),
+            Gemini,
+            json!({"type": "string", "description": r"matches the pattern \d+"}),
+        ),
+        (json!({"type": "string", "pattern": "x".repeat(201)}), OpenAi, json!({"type": "string"})),
     ] {
         assert_eq!(argument(schema.clone(), dialect), expected, "{schema} for {dialect:?}");
     }
