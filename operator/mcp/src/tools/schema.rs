@@ -263,7 +263,7 @@ impl Cleaner<'_> {
         }
     }
 
-    /// Says a regular expression in words. Providers that read it refuse a whole request for what their own engine lacks
+    /// Says a regular expression in words. Providers that read it refuse a whole request for what their engine lacks
     /// (OpenAI and DeepSeek for lookarounds, llama.cpp for a missing anchor or `\d`), and the server checks it anyway.
     fn hint_pattern(&mut self, pattern: &str, clean: &mut Map<String, Value>) {
         let pattern = codebutler_mcp_file::clean_text(pattern);

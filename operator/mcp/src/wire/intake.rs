@@ -2,7 +2,7 @@
 //! not fit them is lost as a whole, and fields that it does not know are dropped. So answers are passed on in an
 //! envelope that fits none of its types, and notifications, which it would handle in any order, are taken out here.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
@@ -46,8 +46,8 @@ struct IntakeState {
     initialize: Option<String>,
     greeting: Option<ServerGreeting>,
     strange_version: Option<String>,
-    /// Ids of requests of the server without an answer so far.
-    open: HashSet<String>,
+    /// Requests of the server without an answer so far: their ids, by these as text.
+    open: HashMap<String, Value>,
     refused: u64,
 }
 
@@ -141,6 +141,9 @@ impl Intake {
             if let Some(id) = id {
                 return self.sort_request(&id, &method, params);
             }
+            if method == "notifications/cancelled" {
+                return self.sort_cancellation(params);
+            }
             self.take_notification(&method, &params);
             return None;
         }
@@ -197,7 +200,7 @@ impl Intake {
             }
             return None;
         }
-        state.open.insert(text_of(id));
+        state.open.insert(text_of(id), id.clone());
         drop(state);
         // The SDK refuses forms of questions and messages that it does not know as a whole.
         let method = match method {
@@ -211,6 +214,14 @@ impl Intake {
             request["params"] = params;
         }
         Some(request)
+    }
+
+    /// Passes on that the server takes one of its requests back: the SDK drops what works on it, and answers no more.
+    fn sort_cancellation(&self, mut params: Value) -> Option<Value> {
+        let id = params.get_mut("requestId").map(Value::take).and_then(clean_id)?;
+        let id = self.state.lock().open.remove(&text_of(&id))?;
+        let params = json!({"requestId": id});
+        Some(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
     }
 
     fn take_notification(&self, method: &str, params: &Value) {

@@ -16,3 +16,4 @@ mod pages;
 mod python;
 mod scripted;
 mod servers;
+mod taken_back;
