@@ -30,6 +30,16 @@ const ERROR_CHARS: usize = 300;
 /// Servers that are mounted at a path send `/mcp` on to `/mcp/`.
 const REDIRECTS: usize = 3;
 
+/// Words about a session that is not known, in lower case.
+const LOST_SESSION: [&str; 6] = [
+    "session id",
+    "session-id",
+    "session not found",
+    "unknown session",
+    "invalid session",
+    "session expired",
+];
+
 /// An HTTP exchange with the server failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum HttpFault {
@@ -204,11 +214,8 @@ impl HttpChannel {
         let error: Option<Value> = serde_json::from_slice(&body).ok();
         let error = error.as_ref().and_then(|body| body.get("error"));
         let words = error.and_then(|error| error.get("message")).and_then(Value::as_str);
-        // The official TypeScript server answers 400, with these words, where the protocol says 404.
-        let is_unknown_session = status == StatusCode::NOT_FOUND
-            || (status == StatusCode::BAD_REQUEST
-                && words.is_some_and(|words| words.contains("session ID")));
-        if has_session && is_unknown_session {
+        let text = String::from_utf8_lossy(&body);
+        if has_session && is_session_lost(status, words.unwrap_or(&text)) {
             return Err(StreamableHttpError::SessionExpired);
         }
         let is_refused = status.is_client_error()
@@ -227,6 +234,15 @@ impl HttpChannel {
         }
         Err(StreamableHttpError::Client(fault))
     }
+}
+
+/// True for the answer of a server that does not know a session any more. The protocol says 404; others, and the
+/// official TypeScript server among them, answer 400 and say it in words.
+fn is_session_lost(status: StatusCode, words: &str) -> bool {
+    let words = words.to_lowercase();
+    status == StatusCode::NOT_FOUND
+        || (status == StatusCode::BAD_REQUEST
+            && LOST_SESSION.iter().any(|known| words.contains(known)))
 }
 
 fn in_post_form(

@@ -112,8 +112,19 @@ async fn call(session: &ServerSession, name: &str) -> Result<ContentBody, McpErr
 
 #[tokio::test]
 async fn a_lost_session_is_begun_anew_and_that_is_said() {
-    // The protocol wants 404, and the official server sends 400.
-    for status in [404_u16, 400] {
+    let error = |message: &str| {
+        let error = json!({"code": -32000, "message": message});
+        json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
+    };
+    // The protocol wants 404. Others send 400: the official server, and those of Go with plain words.
+    for (status, body) in [
+        (404_u16, error("Session terminated")),
+        (400, error("Bad Request: No valid session ID provided")),
+        (400, error("Unknown session id: initialize again")),
+        (400, "Invalid session ID\n".to_owned()),
+        (400, json!({"error": "unknown Mcp-Session-Id"}).to_string()),
+    ] {
+        let said = body.clone();
         let begun = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&begun);
         let url = start(move |asked| {
@@ -126,15 +137,14 @@ async fn a_lost_session_is_begun_anew_and_that_is_said() {
             let is_call = asked.message["method"] == "tools/call";
             let is_first = current == "1" && is_call;
             if is_first || (is_call && asked.header("mcp-session-id") != Some(&*current)) {
-                let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
-                return Some(json_answer(status, &json!({"jsonrpc": "2.0", "id": null, "error": error})));
+                return Some(respond(status, &[], body.clone()));
             }
             is_call.then(|| asked.answer(json!({"content": "fresh"})))
         })
         .await;
         let (_, opened) = open(&url).await;
         let (session, mut events) = opened.unwrap();
-        assert_eq!(call(&session, "x").await, Ok(ContentBody::Text("fresh".into())), "{status}");
+        assert_eq!(call(&session, "x").await, Ok(ContentBody::Text("fresh".into())), "{said}");
         assert_eq!(begun.load(Ordering::SeqCst), 2);
         assert_eq!(events.take(), Some(SessionEvent::Restarted));
         assert_eq!(events.take(), Some(SessionEvent::ToolsChanged));
