@@ -140,7 +140,7 @@ impl HttpChannel {
     /// The fault in an answer that is not a success.
     pub(crate) async fn fault_of(&self, response: Response<BodyStream>) -> (HttpFault, Bytes) {
         let status = response.status();
-        let challenge = header_text(&response, WWW_AUTHENTICATE);
+        let challenge = find_challenge(&response);
         let retry_after = header_text(&response, RETRY_AFTER);
         if let Some(fault) = missing_right(status, challenge.as_deref()) {
             return (fault, Bytes::new());
@@ -333,8 +333,19 @@ impl StreamableHttpClient for HttpChannel {
 }
 
 fn header_text(response: &Response<BodyStream>, name: HeaderName) -> Option<String> {
-    let value = response.headers().get(name)?;
-    Some(String::from_utf8_lossy(value.as_bytes()).chars().take(1000).collect())
+    response.headers().get(name).map(cut_header)
+}
+
+/// The challenge of a refusal; where there are several, that for `Bearer`.
+fn find_challenge(response: &Response<BodyStream>) -> Option<String> {
+    let all = response.headers().get_all(WWW_AUTHENTICATE);
+    let is_bearer =
+        |value: &&HeaderValue| value.as_bytes().to_ascii_lowercase().starts_with(b"bearer");
+    all.iter().find(is_bearer).or_else(|| all.iter().next()).map(cut_header)
+}
+
+fn cut_header(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).chars().take(1000).collect()
 }
 
 fn parse_url(url: &str) -> SdkResult<Url> {

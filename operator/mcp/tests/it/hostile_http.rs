@@ -202,7 +202,7 @@ async fn a_refusal_is_given_with_its_status_and_what_to_do() {
         Some(match asked.message["params"]["name"].as_str()? {
             "limited" => respond(429, &[("retry-after", "30")], "slow down"),
             "broken" => respond(503, &[], "<h1>down</h1>"),
-            "signin" => respond(401, &[("www-authenticate", "Bearer scope=\"a\"")], ""),
+            "signin" => respond(401, &[("www-authenticate", "Negotiate"), ("www-authenticate", "Bearer scope=\"a\"")], ""),
             "scope" => respond(403, &[("www-authenticate", "Bearer error=\"insufficient_scope\", scope=\"files:write <!channel> files:read\"")], ""),
             "unnamed" => respond(403, &[("www-authenticate", "Bearer error=\"insufficient_scope\"")], ""),
             _ => json_answer(400, &json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32602, "message": "no such tool"}})),
