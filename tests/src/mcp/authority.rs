@@ -183,6 +183,11 @@ impl SignInAuthority {
         self.state.book.lock().access.clear();
     }
 
+    /// Forgets the clients that have registered, as one that keeps them in memory does when it restarts.
+    pub fn forget_clients(&self) {
+        self.state.book.lock().clients.clear();
+    }
+
     /// All grants are taken back.
     pub fn revoke(&self) {
         let mut book = self.state.book.lock();

@@ -8,7 +8,9 @@ use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use codebutler_crds::ThreadStatus;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_mcp_servers::ask::{end_question, find_waiting};
-use codebutler_mcp_servers::sign_in::{SignInVisit, VisitError, finish_sign_in, open_visit};
+use codebutler_mcp_servers::sign_in::{
+    SignInVisit, VisitError, finish_sign_in, note_opened, open_visit,
+};
 use http::HeaderValue;
 use http::header::SET_COOKIE;
 use kube::ResourceExt as _;
@@ -29,6 +31,9 @@ pub(super) async fn begin_server_signin(
 ) -> Result<Response, PageProblem> {
     let value = format!("{namespace}/{repo}/{server}/{ticket}");
     let visit = find_visit(&pages, &viewer, &value).await?;
+    if let Err(error) = note_opened(&pages.sight.context, &visit).await {
+        tracing::warn!(server = visit.server(), %error, "server_sign_in_write_failed");
+    }
     let mut answer = Redirect::to(visit.address()).into_response();
     set_ticket(&mut answer, &pages, &value, AWAY);
     Ok(answer)

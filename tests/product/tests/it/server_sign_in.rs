@@ -238,8 +238,8 @@ async fn a_call_that_is_refused_after_a_sign_in_is_said_in_the_thread() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
     let say = |text: &str| ScriptStep::say(text);
-    let script =
-        ModelScript::of("coder", vec![say("I need the docs."), say("Again."), say("Good.")]);
+    let answers = ["I need the docs.", "Again.", "Once more.", "Good."];
+    let script = ModelScript::of("coder", answers.map(say).into());
     let library = Library::open(script, PagesAccess::Open).await;
     let Library { team, authority, server } = &library;
     library.create_tokens().await;
@@ -256,6 +256,15 @@ async fn a_sign_in_that_is_refused_or_has_no_address_is_said_with_the_remedy() {
     authority.refuse(false);
     team.says("ana", Some(&root), "@codebutler.coder again");
     let (link, _) = library.link(&root, 1).await;
+    assert_eq!(authority.clients(), 1);
+    team.message(&root, "Again.").await;
+
+    // One that has forgotten its clients says so to the person alone. The link after that is of a new client.
+    authority.forget_clients();
+    let (status, text) = browsing.open(&link).await;
+    assert!(status == 400 && text.contains("unknown client"), "{status} {text}");
+    team.says("ana", Some(&root), "@codebutler.coder once more");
+    let (link, _) = library.link(&root, 2).await;
     let (status, text) = browsing.open(&link).await;
     assert!(status == 200 && text.contains("You are signed in"), "{status} {text}");
     assert_eq!((authority.clients(), server.calls().len()), (1, 0));

@@ -76,10 +76,14 @@ pub async fn begin_sign_in(
     let stored = read_stored(context, place).await?;
     let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
-    let registered = match (&named, known_client(&stored, &found, &redirect)) {
+    let known = known_client(&stored, &found, &redirect).and_then(|known| known.registered.clone());
+    let registered = match (&named, known) {
         (Some(_), _) => None,
-        (None, Some(known)) => known.registered.clone(),
-        (None, None) => Some(register_client(context, &found.authority, &redirect).await?),
+        (None, Some(known)) if !stored.has_unfinished() => Some(known),
+        (None, known) => match register_client(context, &found.authority, &redirect).await {
+            Ok(client) => Some(client),
+            Err(error) => Some(known.ok_or(error)?),
+        },
     };
     let none = || SignInError::NoRegistration { redirect: redirect.to_string() };
     let client = named.or_else(|| registered.clone()).ok_or_else(none)?;
@@ -96,6 +100,7 @@ pub async fn begin_sign_in(
         thread: asker.thread.to_owned(),
         scope,
         role: asker.role.to_owned(),
+        opened: false,
         until: seconds_now() + LIFE,
     };
     let was_lost = update_stored(context, place, |stored| {

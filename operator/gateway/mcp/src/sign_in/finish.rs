@@ -11,7 +11,8 @@ use super::SignInError;
 use super::begin::ticket_id;
 use super::client::{find_client, request_tokens};
 use super::stored::{
-    PendingSignIn, StoredSignIn, StoredTokens, grant_key, read_stored, thread_of, update_stored,
+    PendingSignIn, StoreError, StoredSignIn, StoredTokens, grant_key, read_stored, thread_of,
+    update_stored,
 };
 
 /// A visit that leads to no tokens.
@@ -85,6 +86,16 @@ pub async fn open_visit(
     let id = ticket_id(ticket);
     let found = stored.pending.into_iter().find(|one| one.id == id && one.until > seconds_now());
     Ok(SignInVisit { place, pending: found.ok_or(VisitError::Gone)? })
+}
+
+/// Notes that the person of a link is sent to the authorization server: if they don't come back, the next link is of a
+/// new client.
+///
+/// # Errors
+/// When it can't be written.
+pub async fn note_opened(context: &GatewayContext, visit: &SignInVisit) -> Result<(), StoreError> {
+    let SignInVisit { place, pending } = visit;
+    update_stored(context, place, |stored| stored.note_opened(&pending.id)).await
 }
 
 /// Exchanges the code with which a person comes back.

@@ -16,7 +16,7 @@ use codebutler_gateway_core::secrets::SecretError;
 use codebutler_mcp::oauth::{MetadataError, TokenError};
 
 pub use self::begin::{DONE, OPEN, PersonalLink, SignInAsker, begin_sign_in, check_sign_in};
-pub use self::finish::{SignInVisit, VisitError, finish_sign_in, open_visit};
+pub use self::finish::{SignInVisit, VisitError, finish_sign_in, note_opened, open_visit};
 pub use self::renew::ServerGrant;
 pub use self::signed::SignedDialer;
 pub use self::stored::{StoreError, has_right, has_signed_in};

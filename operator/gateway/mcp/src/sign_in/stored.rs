@@ -144,6 +144,9 @@ pub struct PendingSignIn {
     pub scope: Option<String>,
     /// Role that needs the server.
     pub role: String,
+    /// True once its person was sent to the authorization server.
+    #[serde(default)]
+    pub opened: bool,
     /// End of the link, in seconds since 1970.
     pub until: i64,
 }
@@ -176,6 +179,19 @@ impl StoredSignIn {
         self.pending.push(pending);
         let old = self.pending.len().saturating_sub(PENDING);
         self.pending.drain(..old);
+    }
+
+    /// Notes that the person of a sign-in that waits is sent to the authorization server.
+    pub fn note_opened(&mut self, id: &str) {
+        if let Some(one) = self.pending.iter_mut().find(|one| one.id == id) {
+            one.opened = true;
+        }
+    }
+
+    /// True if a person was sent to the authorization server and has not come back. One that has forgotten the client
+    /// says so on its own page, and to nobody else.
+    pub fn has_unfinished(&self) -> bool {
+        self.pending.iter().any(|one| one.opened)
     }
 
     /// Takes a sign-in that waits, which can be done once.
