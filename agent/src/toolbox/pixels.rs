@@ -72,6 +72,25 @@ pub(super) fn picture_sides(bytes: &[u8]) -> Option<(u32, u32)> {
     Some(if is_aside { (height, width) } else { (width, height) })
 }
 
+/// Decodes a PNG or JPEG to its end. GIF and WebP are not decoded here.
+pub(super) fn check_pixels(bytes: &[u8]) -> Result<(), String> {
+    match media_type(bytes) {
+        Some("image/png" | "image/jpeg") => decode_picture(bytes).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Width and height of a GIF.
+pub(super) fn gif_sides(bytes: &[u8]) -> Option<(u32, u32)> {
+    if media_type(bytes) != Some("image/gif") {
+        return None;
+    }
+    let side = |place: usize| {
+        Some(u32::from(u16::from_le_bytes(bytes.get(place..place + 2)?.try_into().ok()?)))
+    };
+    Some((side(6)?, side(8)?))
+}
+
 fn webp_sides(bytes: &[u8]) -> Option<(u32, u32)> {
     let at = |place: usize| bytes.get(place).copied().map(u32::from);
     let word = |place: usize| Some(at(place)? | at(place + 1)? << 8);
@@ -205,6 +224,8 @@ mod tests {
         let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x08\0\x04\0rest";
         assert_eq!(picture_sides(lossy), Some((8, 4)));
         assert_eq!(picture_sides(b"RIFF\0\0\0\0WEBPVP8X"), None);
+        assert_eq!(gif_sides(b"GIF89a\x08\x01\x04\0"), Some((264, 4)));
+        assert!(gif_sides(b"GIF89a\x08").is_none() && gif_sides(lossy).is_none());
         assert_eq!(picture_sides(b"\x89PNG\r\n\x1a\nrest"), None);
     }
 }

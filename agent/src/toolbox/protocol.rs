@@ -362,7 +362,7 @@ pub struct KeptSnapshot {
     pub at_risk: Vec<String>,
 }
 
-/// A request about pictures in the worktree or of a page.
+/// A request about pictures in the worktree, of a page, or of a server's tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageRequest {
@@ -371,6 +371,8 @@ pub enum ImageRequest {
     /// Puts a kept file of the conversation among the images, which are in no commit. → [`ToolboxReply::Text`]: its
     /// path
     Keep { id: String, name: String },
+    /// Makes a picture, in base64, one that models take. → [`ToolboxReply::Picture`]
+    Fit { data: String },
     /// Takes pictures of a page that a server here shows. → [`ToolboxReply::Screenshot`]
     Screenshot {
         url: String,

@@ -4,16 +4,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::ToolError;
+use super::kinds::media_type;
 use super::paths::LocatedPath;
-use super::pixels::{ShrunkPicture, is_turned, picture_sides, shrink_picture};
+use super::pixels::{
+    ShrunkPicture, check_pixels, gif_sides, is_turned, picture_sides, shrink_picture,
+};
 use super::protocol::WorktreePicture;
 
 /// Largest picture, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
 /// Longest side of one that is made smaller, in pixels: models see no more of a larger one.
 const SIDE: u32 = 1_568;
-/// Longest side that all models take, in pixels: some refuse the whole request for a longer one.
-const LONGEST: u32 = 8_000;
+/// Longest side that providers take, in pixels (some refuse the whole request for a longer one), and most pixels of a
+/// stranger's picture that is decoded.
+const MAX_SIDE: u32 = 8_000;
+const MAX_PIXELS: u64 = 32_000_000;
 
 /// A picture, the right way up. One that is too large for models is shown smaller.
 ///
@@ -24,7 +29,7 @@ pub(super) fn read_picture(
     media_type: &str,
     bytes: &[u8],
 ) -> Result<WorktreePicture, ToolError> {
-    let (shown, size) = (&at.shown, bytes.len());
+    let (shown, length) = (&at.shown, bytes.len());
     let whole = || WorktreePicture {
         media_type: media_type.to_owned(),
         data: STANDARD.encode(bytes),
@@ -32,18 +37,18 @@ pub(super) fn read_picture(
         note: String::new(),
         sides: None,
     };
-    let fits = size <= MAX_PICTURE;
-    let is_long = picture_sides(bytes).is_some_and(|(width, height)| width.max(height) > LONGEST);
+    let fits = length <= MAX_PICTURE;
+    let is_long = picture_sides(bytes).is_some_and(|(width, height)| width.max(height) > MAX_SIDE);
     if fits && !is_long && !is_turned(bytes) {
         return Ok(whole());
     }
-    let side = if fits { LONGEST } else { SIDE };
+    let side = if fits { MAX_SIDE } else { SIDE };
     let smaller = match shrink_picture(bytes, side, MAX_PICTURE) {
         Ok(smaller) => smaller,
-        Err(_) if fits => return Ok(whole()),
+        Err(_) if fits && !is_long => return Ok(whole()),
         Err(why) => {
             return Err(ToolError::refused(format!(
-                "`{shown}` is a picture of {size} bytes, of which {MAX_PICTURE} can be shown, and it can't be shown \
+                "`{shown}` is a picture of {length} bytes, of which {MAX_PICTURE} can be shown, and it can't be shown \
                  smaller ({why}): you do not see it. Make a PNG or JPEG copy of at most {SIDE} pixels with Bash, such \
                  as with ImageMagick, ffmpeg or Python's Pillow, and Read that"
             )));
@@ -56,10 +61,43 @@ pub(super) fn read_picture(
         data: STANDARD.encode(bytes),
         shown: shown.clone(),
         note: format!(
-            " It is shown at {shown_width} × {shown_height} pixels: the file has {width} × {height} and {size} bytes."
+            " It is shown at {shown_width} × {shown_height} pixels: the file has {width} × {height} and {length} bytes."
         ),
         sides: None,
     })
+}
+
+/// A picture of a server's tool, in base64. Providers refuse a whole request for one that is cut off or too large, and
+/// its model would be shown no picture of the conversation any more.
+///
+/// # Errors
+/// When it can't be read, or is too large and can't be made smaller.
+pub(super) fn fit_picture(data: &str) -> Result<WorktreePicture, ToolError> {
+    let unfit = |why: &str| ToolError::refused(format!("it can't be read as a picture ({why})"));
+    let bytes = STANDARD.decode(data).map_err(|error| unfit(&error.to_string()))?;
+    let media_type = media_type(&bytes).ok_or_else(|| unfit("it is none by its bytes"))?;
+    let sides = picture_sides(&bytes).or_else(|| gif_sides(&bytes));
+    let (width, height) = sides.ok_or_else(|| unfit("its size is not in it"))?;
+    let size = bytes.len();
+    let large = |why: &str| {
+        ToolError::refused(format!("it has {width} × {height} pixels and {size} bytes{why}"))
+    };
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        return Err(large(", which is too much"));
+    }
+    if size <= MAX_PICTURE && width.max(height) <= MAX_SIDE {
+        check_pixels(&bytes).map_err(|why| unfit(&why))?;
+        let (data, shown, note) = (data.to_owned(), String::new(), String::new());
+        return Ok(WorktreePicture { media_type: media_type.to_owned(), data, shown, note, sides });
+    }
+    let smaller = shrink_picture(&bytes, SIDE, MAX_PICTURE)
+        .map_err(|why| large(&format!(", and can't be made smaller ({why})")))?;
+    let ShrunkPicture { media_type, bytes, is: (shown_width, shown_height), .. } = smaller;
+    let note = format!(
+        " It is shown at {shown_width} × {shown_height} pixels: the server gave {width} × {height}."
+    );
+    let (data, shown) = (STANDARD.encode(bytes), String::new());
+    Ok(WorktreePicture { media_type: media_type.to_owned(), data, shown, note, sides })
 }
 
 #[cfg(test)]
@@ -69,7 +107,6 @@ mod tests {
     use image::{ImageFormat, Rgb, RgbImage};
 
     use super::*;
-    use crate::toolbox::kinds::media_type;
 
     fn noise(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
         let mut seed = 1_u32;
@@ -112,6 +149,34 @@ mod tests {
             "{}",
             picture.note
         );
+    }
+
+    #[test]
+    fn a_picture_of_a_server_is_one_that_providers_take() {
+        let fit = |bytes: &[u8]| fit_picture(&STANDARD.encode(bytes));
+        let shown = |bytes: &[u8]| STANDARD.decode(fit(bytes).unwrap().data).unwrap();
+        let why = |bytes: &[u8]| fit(bytes).unwrap_err().to_string();
+        let small = noise(30, 20, ImageFormat::Png);
+        assert_eq!(shown(&small), small);
+        // A page from its top to its end, as a browser's tool shows it.
+        let page = noise(100, 8_001, ImageFormat::Png);
+        assert!(page.len() <= MAX_PICTURE, "{}", page.len());
+        let note = fit(&page).unwrap().note;
+        assert!(note.ends_with("at 20 × 1568 pixels: the server gave 100 × 8001."), "{note}");
+        assert_eq!(picture_sides(&shown(&page)), Some((20, 1_568)));
+        let heavy = noise(1_100, 1_000, ImageFormat::Png);
+        assert!(heavy.len() > MAX_PICTURE && shown(&heavy).len() <= MAX_PICTURE);
+        for (bytes, part) in [
+            (&small[..small.len() / 2], "can't be read as a picture"),
+            (b"\x89PNG\r\n\x1a\nrest", "its size is not in it"),
+            (b"<svg/>", "none by its bytes"),
+            (b"GIF89a\xff\xff\xff\xffrest", "which is too much"),
+            (b"GIF89a\x41\x1f\x01\0rest", "can't be made smaller (GIF is not changed here)"),
+        ] {
+            assert!(why(bytes).contains(part), "{}", why(bytes));
+        }
+        assert_eq!(shown(b"GIF89a\x08\0\x08\0rest"), b"GIF89a\x08\0\x08\0rest");
+        assert!(fit_picture("%%%").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::super::attachments::KeptAttachments;
 use super::super::paths::WorktreeRoot;
 use super::super::protocol::{ImageRequest, ToolboxReply};
 use super::super::screenshots::ShotNames;
-use super::super::{files, git, images, screenshots};
+use super::super::{files, git, images, screenshots, show};
 use super::{Toolbox, run_blocking};
 use crate::args::ScreenshotArgs;
 
@@ -31,6 +31,9 @@ impl Toolbox {
                     (self.tree()?, KeptAttachments::of(self.shell.environment().build()));
                 let keep = move || images::keep_image((&tree, &scratch), &kept, (&id, &name));
                 run_blocking(keep).await.map(ToolboxReply::Text)
+            }
+            ImageRequest::Fit { data } => {
+                run_blocking(move || show::fit_picture(&data)).await.map(ToolboxReply::Picture)
             }
             ImageRequest::Screenshot { url, name, moment, frames } => {
                 let names = ShotNames::read(&url, &name, moment)?;

@@ -11,7 +11,7 @@ use super::super::{ToolContext, ToolFailure, ToolOutcome};
 use crate::gateway::GatewayError;
 use crate::gateway::mcp::explain_refusal;
 use crate::toolbox::client::ToolboxError;
-use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest};
+use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest, WorktreePicture};
 use crate::transcript::{ModelPicture, TranscriptRecord};
 
 /// The tag around words of a server.
@@ -57,10 +57,12 @@ pub(super) async fn show_result(cx: &ToolContext, result: McpResult) -> ToolOutc
     }
     let mut records = Vec::new();
     for (index, picture) in pictures.into_iter().enumerate() {
-        match read_picture(index + 1, picture) {
-            Ok(picture) => {
+        match fit_picture(cx, index + 1, picture).await {
+            Ok((picture, note)) => {
                 let shown = &picture.shown;
-                remarks.push(format!("`{shown}` follows as a picture, if you can be shown any."));
+                remarks.push(format!(
+                    "`{shown}` follows as a picture, if you can be shown any.{note}"
+                ));
                 records.push(TranscriptRecord::Picture(picture));
             }
             Err(why) => remarks.push(why),
@@ -121,8 +123,33 @@ fn is_base64(data: &str) -> bool {
     data.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
 }
 
-/// A picture for the transcript, or why there is none.
-fn read_picture(number: usize, picture: McpPicture) -> Result<ModelPicture, String> {
+/// A picture for the transcript as providers take it, with a sentence on how it differs; or why there is none. It is
+/// decoded where the worktree is read, since a stranger made it.
+async fn fit_picture(
+    cx: &ToolContext,
+    number: usize,
+    picture: McpPicture,
+) -> Result<(ModelPicture, String), String> {
+    let data = check_picture(number, picture)?;
+    let asked = cx.toolbox.ask(ToolboxRequest::Image(ImageRequest::Fit { data })).await;
+    let why = match asked {
+        Ok(ToolboxReply::Picture(WorktreePicture { media_type, data, note, .. })) => {
+            let shown = format!("picture {number} of the result");
+            let url = format!("data:{media_type};base64,{data}");
+            return Ok((ModelPicture { shown, url }, note));
+        }
+        Ok(ToolboxReply::Refused(why)) => why,
+        Err(error) => {
+            tracing::warn!(%error, "picture_unreadable");
+            "it could not be read".to_owned()
+        }
+        Ok(_) => "it could not be read".to_owned(),
+    };
+    Err(format!("Picture {number} is left out: {why}."))
+}
+
+/// The data of a picture of a type that models take.
+fn check_picture(number: usize, picture: McpPicture) -> Result<String, String> {
     let McpPicture { media_type, data } = picture;
     if !PICTURES.contains(&media_type.as_str()) {
         let kind: String = media_type.chars().filter(|c| !c.is_control() && *c != '`').collect();
@@ -134,6 +161,5 @@ fn read_picture(number: usize, picture: McpPicture) -> Result<ModelPicture, Stri
     if data.is_empty() || !is_base64(&data) {
         return Err(format!("Picture {number} is left out: it can't be read."));
     }
-    let shown = format!("picture {number} of the result");
-    Ok(ModelPicture { shown, url: format!("data:{media_type};base64,{data}") })
+    Ok(data)
 }

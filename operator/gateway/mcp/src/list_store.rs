@@ -75,11 +75,11 @@ impl ListStore {
     /// another order than their lists were given: a version does not replace a later one. Blocks on the disk.
     pub(crate) fn write(&self, name: &str, version: ListVersion, list: &[u8]) {
         let Some(store) = &self.0 else { return };
-        let mut last = store.written.lock();
-        if last.get(&name.to_owned()).is_some_and(|written| *written > version) {
+        let mut versions = store.written.lock();
+        if versions.get(&name.to_owned()).is_some_and(|written| *written > version) {
             return;
         }
-        last.insert(name.to_owned(), version);
+        versions.insert(name.to_owned(), version);
         let folder = &store.path;
         let written = if list.len() > LARGEST {
             remove_file(&list_path(folder, name))

@@ -328,17 +328,16 @@ fn judge_snapshot(
             };
             (RETRY, verdict)
         }
-        Some(SnapshotAnswer::Absent) => match view.refusal {
-            Some(refusal) => {
+        Some(SnapshotAnswer::Absent) => {
+            if let Some(refusal) = view.refusal {
                 let said = refusals::refusal_health(refusal, &view.repo.spec.policy.redaction);
                 (RETRY, snapshot_failed(&format!("its snapshot is refused: {}", said.message)))
-            }
-            None => {
+            } else {
                 let source = view.claims.iter().find(|own| own.name_any() == claim);
                 plan.take = source.map(|source| Box::new(VolumeSnapshot::build(view.repo, source)));
                 (SNAPSHOT_SOON, taking_snapshot(claim))
             }
-        },
+        }
         Some(SnapshotAnswer::Found(snapshot)) => match snapshot.state() {
             SnapshotState::Ready => {
                 status.snapshot = Some(claim.to_owned());
