@@ -7,11 +7,11 @@ use std::time::Duration;
 pub struct SessionLimits {
     /// Time from the connection to the answer of `initialize`.
     pub start: Duration,
-    /// Time for one page of a list, a resource or a prompt.
+    /// Time for one page of a list.
     pub request: Duration,
-    /// A call without an answer and without progress.
+    /// A call, a resource or a prompt without an answer and without progress.
     pub call_idle: Duration,
-    /// A call, whatever progress it reports.
+    /// One of these, whatever progress it reports.
     pub call_total: Duration,
     /// Closing: cancelling what runs, and ending the session.
     pub close: Duration,

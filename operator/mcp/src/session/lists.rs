@@ -159,7 +159,7 @@ impl ServerSession {
 
     /// Reads the content of a resource.
     pub async fn read_resource(&self, uri: &str) -> Result<ToolResult, McpError> {
-        let result = self.ask("resources/read", json!({"uri": uri})).await?;
+        let result = self.fetch("resources/read", json!({"uri": uri})).await?;
         Ok(ToolResult::read_resource(&result))
     }
 
@@ -169,7 +169,8 @@ impl ServerSession {
         name: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Vec<PromptMessage>, McpError> {
-        let result = self.ask("prompts/get", json!({"name": name, "arguments": arguments})).await?;
+        let params = json!({"name": name, "arguments": arguments});
+        let result = self.fetch("prompts/get", params).await?;
         Ok(PromptMessage::read_all(&result))
     }
 

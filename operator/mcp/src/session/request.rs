@@ -77,6 +77,12 @@ impl ServerSession {
         self.send(method, params, &limits, None, &CancellationToken::new()).await
     }
 
+    /// Sends a request for content, which may take as long as a call: servers fetch it from elsewhere, and ask people.
+    pub(super) async fn fetch(&self, method: &str, params: Value) -> Result<Value, McpError> {
+        let limits = WaitLimits { idle: self.limits.call_idle, total: self.limits.call_total };
+        self.send(method, params, &limits, None, &CancellationToken::new()).await
+    }
+
     async fn send(
         &self,
         method: &str,

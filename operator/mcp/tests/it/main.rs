@@ -16,4 +16,5 @@ mod pages;
 mod python;
 mod scripted;
 mod servers;
+mod slow;
 mod taken_back;
