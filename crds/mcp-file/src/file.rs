@@ -14,19 +14,25 @@ const SERVERS: usize = 100;
 const NAME_CHARS: usize = 32;
 
 /// Fields of other clients that mean nothing here.
-const IGNORED: [&str; 12] = [
+const IGNORED: [&str; 18] = [
     "alwaysAllow",
     "autoApprove",
     "cwd",
     "description",
     "disabledTools",
     "envFile",
+    "excludeTools",
     "gallery",
     "icon",
+    "includeTools",
     "oauth",
+    "sandbox",
     "timeout",
+    "tools",
+    "transportType",
     "trust",
     "version",
+    "watchPaths",
 ];
 
 /// Servers that a repository asks for.
@@ -283,8 +289,15 @@ impl FileReader<'_> {
     }
 
     fn check_type(&mut self, server: &str, field: &ObjectProp<'_>) {
-        let known =
-            ["stdio", "http", "sse", "streamable-http", "streamableHttp", "streamable_http"];
+        let known = [
+            "stdio",
+            "local",
+            "http",
+            "sse",
+            "streamable-http",
+            "streamableHttp",
+            "streamable_http",
+        ];
         match &field.value {
             Value::StringLit(text) if known.contains(&&*text.value) => {}
             other => {

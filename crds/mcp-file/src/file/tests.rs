@@ -36,6 +36,19 @@ fn both_forms_are_read() {
 }
 
 #[test]
+fn fields_of_other_clients_cost_no_server() {
+    // GitHub Copilot's, Gemini's and Roo's.
+    let text = r#"{"mcpServers": {
+        "db": {"type": "local", "command": "npx", "args": ["x"], "tools": ["*"]},
+        "docs": {"httpUrl": "https://mcp.example.com/mcp", "includeTools": ["search"], "excludeTools": []},
+        "files": {"type": "stdio", "command": "files", "alwaysAllow": [], "watchPaths": ["/x"]}}}"#;
+    let (file, problems) = read_mcp_file(text);
+    let names: Vec<_> = file.servers.iter().map(|server| &*server.name).collect();
+    assert_eq!((names, errors(text)), (vec!["db", "docs", "files"], Vec::new()));
+    assert!(problems[0].message.contains("`tools` is ignored"), "{problems:?}");
+}
+
+#[test]
 fn a_typing_error_is_said_with_its_line_and_column() {
     for (text, expected) in [
         ("", "line 1, column 1: the file is empty"),
