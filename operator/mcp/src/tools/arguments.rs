@@ -1,6 +1,6 @@
 //! Arguments of a call as its server wants them. Gemini can't be told of an object whose fields are not known, so it
 //! is asked for JSON as a text; other models write such a text by themselves at times. What holds JSON where the
-//! schema has no room for a text is parsed, once.
+//! schema has no room for a text is parsed, once. Models also write null for what they leave out.
 
 use std::collections::BTreeSet;
 
@@ -23,11 +23,7 @@ pub fn restore_arguments(
     let root = Value::Object(schema.clone());
     let restorer = Restorer { root: &root, reads_text: dialect == SchemaDialect::Gemini };
     let whole = restorer.expand([&root]);
-    let restore = |(name, value): (String, Value)| {
-        let schemas = restorer.property(&whole, &name);
-        (name, restorer.restore(value, &schemas))
-    };
-    arguments.into_iter().map(restore).collect()
+    restorer.restore_fields(arguments, &whole)
 }
 
 struct Restorer<'a> {
@@ -41,6 +37,16 @@ struct Fitting<'a> {
     schemas: Vec<&'a Map<String, Value>>,
     /// True if one of them accepts any value.
     takes_all: bool,
+}
+
+impl Fitting<'_> {
+    fn requires(&self, name: &str) -> bool {
+        let lists = |fields: &Map<String, Value>| {
+            let names = fields.get("required").and_then(Value::as_array);
+            names.is_some_and(|names| names.iter().any(|one| one == name))
+        };
+        self.schemas.iter().any(|fields| lists(fields))
+    }
 }
 
 impl<'a> Restorer<'a> {
@@ -76,16 +82,26 @@ impl<'a> Restorer<'a> {
         self.expand(whole.schemas.iter().filter_map(|fields| of(fields)))
     }
 
+    /// The fields of an object. A null that a field can't have stands for one that is left out: servers refuse it.
+    fn restore_fields(
+        &self,
+        fields: Map<String, Value>,
+        whole: &Fitting<'a>,
+    ) -> Map<String, Value> {
+        let restore = |(name, value): (String, Value)| {
+            let schemas = self.property(whole, &name);
+            let is_left_out = value.is_null()
+                && !whole.requires(&name)
+                && list_types(&schemas).is_some_and(|types| !types.contains("null"));
+            (!is_left_out).then(|| (name, self.restore(value, &schemas)))
+        };
+        fields.into_iter().filter_map(restore).collect()
+    }
+
     fn restore(&self, value: Value, fitting: &Fitting<'a>) -> Value {
         match value {
             Value::String(text) => self.read(&text, fitting).unwrap_or(Value::String(text)),
-            Value::Object(fields) => {
-                let restore = |(name, value): (String, Value)| {
-                    let schemas = self.property(fitting, &name);
-                    (name, self.restore(value, &schemas))
-                };
-                Value::Object(fields.into_iter().map(restore).collect())
-            }
+            Value::Object(fields) => Value::Object(self.restore_fields(fields, fitting)),
             Value::Array(items) => {
                 let of = |fields: &&'a Map<String, Value>| fields.get("items");
                 let schemas = self.expand(fitting.schemas.iter().filter_map(of));
@@ -255,6 +271,29 @@ mod tests {
             json!({"filters": [{"x": 1}, {"y": "{}"}], "rows": {"r": {}}, "other": "{}"});
         for dialect in [SchemaDialect::Gemini, SchemaDialect::OpenAi] {
             assert_eq!(restore(&schema, &value, dialect), expected);
+        }
+    }
+
+    #[test]
+    fn a_null_for_what_can_not_be_null_is_left_out() {
+        let schema = json!({"type": "object", "required": ["must"], "properties": {
+            "plain": {"type": "string"},
+            "listed": {"type": ["string", "null"]},
+            "nullable": {"type": "integer", "nullable": true},
+            "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "any": {},
+            "must": {"type": "string"},
+            "inner": {"type": "object", "properties": {"plain": {"enum": ["a"]}}},
+        }});
+        let given = json!({"plain": null, "listed": null, "nullable": null, "either": null, "any": null,
+            "must": null, "inner": {"plain": null, "unknown": null}, "unknown": null});
+        let mut expected = given.clone();
+        expected.as_object_mut().unwrap().remove("plain");
+        expected["inner"].as_object_mut().unwrap().remove("plain");
+        for dialect in [SchemaDialect::Gemini, SchemaDialect::Anthropic] {
+            let arguments = given.as_object().cloned().unwrap();
+            let restored = restore_arguments(schema.as_object().unwrap(), arguments, dialect);
+            assert_eq!(Value::Object(restored), expected);
         }
     }
 
