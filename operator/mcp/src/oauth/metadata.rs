@@ -50,7 +50,10 @@ pub enum MetadataError {
     #[error("`{0}` is not an https address")]
     Plain(String),
     /// The server lacks PKCE with S256, without which a code can be stolen on its way.
-    #[error("the authorization server does not support PKCE with S256")]
+    #[error(
+        "the authorization server's metadata names no PKCE with S256 (`code_challenge_methods_supported`): have it \
+         named there, or send a token in `headers` instead of `oauth`"
+    )]
     NoPkce,
 }
 
@@ -495,6 +498,7 @@ mod tests {
             read(|body| body["code_challenge_methods_supported"] = json!(["plain"])),
             Err(MetadataError::NoPkce)
         );
+        assert!(MetadataError::NoPkce.to_string().contains("send a token in `headers` instead"));
         let plain = read(|body| body["token_endpoint"] = json!("http://a.example/token"));
         assert!(matches!(plain, Err(MetadataError::Plain(_))));
         assert!(read(|body| body["token_endpoint"] = json!("http://127.0.0.1:9/token")).is_ok());
