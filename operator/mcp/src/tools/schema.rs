@@ -5,12 +5,13 @@
 pub(super) mod parse;
 mod plain;
 mod top;
+mod unions;
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use parse::{add_hint, decode_pointer, drop_twins, guess_type, is_plain_property, merge_branches};
+use parse::{add_hint, decode_pointer, drop_twins, guess_type, is_plain_property};
 use plain::{CONDITIONS, plain_fields};
 use top::flatten_top;
 
@@ -353,53 +354,6 @@ impl Cleaner<'_> {
         clean.insert("description".to_owned(), json!(about));
     }
 
-    fn clean_unions(
-        &mut self,
-        fields: &Map<String, Value>,
-        clean: &mut Map<String, Value>,
-        depth: usize,
-    ) {
-        if let Some(Value::Array(branches)) = fields.get("allOf") {
-            let branches = self.clean_all(branches, depth + 1);
-            let branches: Vec<&Map<String, Value>> =
-                branches.iter().filter_map(Value::as_object).collect();
-            merge_branches(clean, &branches, true);
-        }
-        for union in ["anyOf", "oneOf"] {
-            let Some(Value::Array(branches)) = fields.get(union) else { continue };
-            let is_null = |branch: &&Value| branch.get("type") == Some(&json!("null"));
-            let has_null = branches.iter().any(|branch| is_null(&branch));
-            let gemini = self.dialect == SchemaDialect::Gemini;
-            let kept: Vec<&Value> =
-                branches.iter().filter(|branch| !(gemini && is_null(branch))).collect();
-            if gemini && has_null {
-                clean.insert("nullable".to_owned(), json!(true));
-            }
-            let count = kept.len();
-            let mut cleaned = self.clean_all(kept, depth + 1);
-            if cleaned.len() < count {
-                // A part of the alternatives would forbid the others.
-                continue;
-            }
-            if cleaned.len() == 1 {
-                if let Some(Value::Object(only)) = cleaned.pop() {
-                    for (key, value) in only {
-                        clean.entry(key).or_insert(value);
-                    }
-                }
-                continue;
-            }
-            let keyword = if gemini { "anyOf" } else { union };
-            if !cleaned.is_empty() {
-                clean.insert(keyword.to_owned(), Value::Array(cleaned));
-                if gemini {
-                    // A type beside a union is refused.
-                    clean.remove("type");
-                }
-            }
-        }
-    }
-
     fn clean_object(
         &mut self,
         fields: &Map<String, Value>,
@@ -459,7 +413,10 @@ impl Cleaner<'_> {
                 }
                 Some(schema @ Value::Object(_)) => {
                     let schema = self.clean(schema, depth + 1);
-                    clean.insert("additionalProperties".to_owned(), schema);
+                    // One that takes anything says nothing, and some providers refuse it.
+                    if schema.as_object().is_some_and(|fields| !fields.is_empty()) {
+                        clean.insert("additionalProperties".to_owned(), schema);
+                    }
                 }
                 _ => {}
             }

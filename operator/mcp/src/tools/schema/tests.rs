@@ -158,6 +158,43 @@ fn each_branch_of_a_union_at_the_top_can_be_chosen() {
 }
 
 #[test]
+fn a_union_stands_alone_with_the_types_of_its_branches() {
+    let object = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}});
+    let both =
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
+    let mut either = both.clone();
+    either["anyOf"] = json!([{"required": ["a"]}, {"required": ["b"]}]);
+    let mut wider = object("a");
+    wider["oneOf"] = json!([object("b"), {"required": ["a"]}]);
+    let mut list = json!({"type": "array", "items": {"type": "string"}});
+    list["anyOf"] = json!([{"minItems": 2}, {"maxItems": 1}]);
+    for (schema, expected) in [
+        (
+            json!({"type": "string", "anyOf": [{"maxLength": 2}, {"enum": ["all"]}, {"title": "T"}]}),
+            json!({"anyOf": [
+                {"type": "string", "maxLength": 2}, {"type": "string", "enum": ["all"]}, {"title": "T", "type": "string"},
+            ]}),
+        ),
+        (
+            json!({"type": "object", "oneOf": [{"properties": {"a": {"type": "string"}}}, object("b")]}),
+            json!({"oneOf": [object("a"), object("b")]}),
+        ),
+        (either, both.clone()),
+        (wider, both),
+        (list, json!({"type": "array", "items": {"type": "string"}})),
+        (json!({"anyOf": [{"not": {}}, {"type": "string"}]}), json!({"type": "string"})),
+        (
+            json!({"type": "object", "additionalProperties": {}}),
+            json!({"type": "object", "properties": {}}),
+        ),
+    ] {
+        for dialect in [SchemaDialect::OpenAi, SchemaDialect::Anthropic] {
+            assert_eq!(argument(schema.clone(), dialect), expected, "{schema}");
+        }
+    }
+}
+
+#[test]
 fn types_are_given_as_each_provider_takes_them() {
     use SchemaDialect::{Gemini, OpenAi};
     for (schema, dialect, expected) in [
