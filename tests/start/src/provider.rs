@@ -1,6 +1,8 @@
 //! Providers of models that the environment names by their own customary variables: a key of OpenAI, Anthropic or
 //! Google, or the address of a server of one's own.
 
+use std::net::Ipv6Addr;
+
 /// The one whose key is looked for first.
 const OPENROUTER: (&str, &str) = ("OPENROUTER_API_KEY", "https://openrouter.ai/api/v1");
 /// Variable of the demo that names any server, and the option that goes before it.
@@ -84,19 +86,30 @@ fn with_version(base: &str) -> String {
     if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") }
 }
 
-/// The address of a server as its own variable has it: a host, a host with a port, or a URL. An address that it
-/// listens to on all networks is this machine's.
+/// The address of a server as its own variable has it: a host, a host with a port, or a URL, which has the usual port of
+/// its scheme. An address that it listens to on all networks is this machine's.
 fn local_url(given: &str, port: u16) -> String {
-    let (scheme, rest) = given.split_once("://").unwrap_or(("http", given));
-    let rest = rest.trim_end_matches('/');
-    let (host, own_port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !host.ends_with(':') && port.parse::<u16>().is_ok() => {
-            (host, port.to_owned())
-        }
-        _ => (rest, port.to_string()),
+    let given = given.trim_matches(['"', '\'', ' ']);
+    let (scheme, rest, port) = match given.split_once("://") {
+        Some(("https", rest)) => ("https", rest, 443),
+        Some((scheme, rest)) => (scheme, rest, 80),
+        None => ("http", given, port),
     };
-    let host = if matches!(host, "" | "0.0.0.0" | "[::]" | "::") { "127.0.0.1" } else { host };
-    format!("{scheme}://{host}:{own_port}/v1")
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let path = path.trim_end_matches('/');
+    let is_bare = authority.parse::<Ipv6Addr>().is_ok();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, own)) if !is_bare && !authority.ends_with(']') => {
+            (host, own.parse().unwrap_or(port))
+        }
+        _ => (authority, port),
+    };
+    let host = match host {
+        "" | "0.0.0.0" | "[::]" | "::" => "127.0.0.1".to_owned(),
+        host if is_bare => format!("[{host}]"),
+        host => host.to_owned(),
+    };
+    format!("{scheme}://{host}:{port}{path}/v1")
 }
 
 #[cfg(test)]
@@ -125,5 +138,23 @@ mod tests {
         );
         assert_eq!(of(None, &all[2..]), found("http://gpu:11434/v1", "OLLAMA_HOST"));
         assert_eq!(of(None, &[("OPENROUTER_API_KEY", " ")]), None);
+    }
+
+    #[test]
+    fn an_address_of_ollama_is_what_ollama_itself_makes_of_it() {
+        for (given, url) in [
+            ("https://gpu/", "https://gpu:443/v1"),
+            ("https://gpu.acme.dev/ollama/", "https://gpu.acme.dev:443/ollama/v1"),
+            ("http://gpu", "http://gpu:80/v1"),
+            ("http://gpu:11434/", "http://gpu:11434/v1"),
+            ("\"gpu:8000\"", "http://gpu:8000/v1"),
+            (":8000", "http://127.0.0.1:8000/v1"),
+            ("::1", "http://[::1]:11434/v1"),
+            ("[::1]", "http://[::1]:11434/v1"),
+            ("[::1]:8000", "http://[::1]:8000/v1"),
+            ("[::]:8000", "http://127.0.0.1:8000/v1"),
+        ] {
+            assert_eq!(local_url(given, OLLAMA.1), url, "{given}");
+        }
     }
 }

@@ -122,7 +122,7 @@ mod tests {
             at(&[("OLLAMA_HOST", "gpu.acme.dev:8000")]),
             none("http://gpu.acme.dev:8000/v1")
         );
-        assert_eq!(at(&[("OLLAMA_HOST", "https://gpu/")]), none("https://gpu:11434/v1"));
+        assert_eq!(at(&[("OLLAMA_HOST", "https://gpu/")]), none("https://gpu:443/v1"));
         assert_eq!(at(&[("LLAMA_ARG_PORT", "8080")]), none("http://127.0.0.1:8080/v1"));
         let vllm = [("OPENAI_BASE_URL", "http://localhost:8000/v1"), ("ANTHROPIC_API_KEY", "k")];
         assert_eq!(at(&vllm), none("http://localhost:8000/v1"));
