@@ -27,7 +27,7 @@ impl ServerAddress {
         }
         let (host, port) = split_authority(rest);
         let port = port.map_or(Some(if is_https { 443 } else { 80 }), |port| port.parse().ok())?;
-        (!host.is_empty()).then(|| Self { host: host.to_owned(), port, is_https })
+        (!host.is_empty()).then(|| Self { host: host.to_ascii_lowercase(), port, is_https })
     }
 
     fn is_here(&self) -> bool {
@@ -44,6 +44,7 @@ fn split_authority(rest: &str) -> (&str, Option<&str>) {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
         _ => (authority, None),
     };
+    let port = port.filter(|port| !port.is_empty());
     (host.trim_start_matches('[').trim_end_matches(']'), port)
 }
 
@@ -91,29 +92,30 @@ fn find_route(server: &ServerAddress, env: &impl Fn(&str) -> Option<String>) -> 
     if server.is_here() {
         return ServerRoute::Direct;
     }
-    let set = |name: &'static str| Some((name, env(name).filter(|text| !text.trim().is_empty())?));
+    // The client writes names in other letters, and what it makes of `%` is its own.
+    if !server.host.is_ascii() || server.host.contains('%') {
+        return ServerRoute::Unknown;
+    }
+    // An empty variable counts: the other spelling is not looked at.
+    let set = |names: [&'static str; 2]| {
+        names.into_iter().find_map(|name| Some((name, env(name)?.trim().to_owned())))
+    };
     let own =
         if server.is_https { ["HTTPS_PROXY", "https_proxy"] } else { ["HTTP_PROXY", "http_proxy"] };
-    let Some((variable, proxy)) = own.into_iter().chain(["ALL_PROXY", "all_proxy"]).find_map(set)
-    else {
+    let mut named = [own, ["ALL_PROXY", "all_proxy"]].into_iter().filter_map(set);
+    let Some((variable, proxy)) = named.find(|(_, proxy)| !proxy.is_empty()) else {
         return ServerRoute::Direct;
     };
-    if let Some((_, none)) = set("NO_PROXY").or_else(|| set("no_proxy")) {
-        let is_name = server.host.parse::<IpAddr>().is_err();
-        for entry in none.split(',').map(str::trim) {
-            // A network, or a port.
-            if entry.contains(['/', ':']) && !is_name {
-                return ServerRoute::Unknown;
-            }
-            let name = entry.trim_start_matches("*.").trim_start_matches('.');
-            let rest = server.host.strip_suffix(name).filter(|_| !name.is_empty());
-            if entry == "*" || rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.')) {
-                return ServerRoute::Direct;
-            }
-        }
+    let none = set(["NO_PROXY", "no_proxy"]).map(|(_, none)| none).unwrap_or_default();
+    if let Some(route) = none.split(',').find_map(|entry| without_proxy(&server.host, entry.trim()))
+    {
+        return route;
     }
-    let rest = proxy.split_once("://").map_or(&*proxy, |(_, rest)| rest);
-    match split_authority(rest.trim()) {
+    let (scheme, rest) = proxy.split_once("://").unwrap_or(("http", &proxy));
+    if !["http", "https"].contains(&&*scheme.to_ascii_lowercase()) {
+        return ServerRoute::Unknown;
+    }
+    match split_authority(rest) {
         (host, Some(port)) if !host.is_empty() => {
             port.parse().map_or(ServerRoute::Unknown, |port| ServerRoute::Proxy {
                 variable,
@@ -123,6 +125,24 @@ fn find_route(server: &ServerAddress, env: &impl Fn(&str) -> Option<String>) -> 
         }
         _ => ServerRoute::Unknown,
     }
+}
+
+/// The way to a host that an entry of `NO_PROXY` has without a proxy. Entries that not all programs understand, such
+/// as `*.example`, decide nothing.
+fn without_proxy(host: &str, entry: &str) -> Option<ServerRoute> {
+    let entry = entry.to_ascii_lowercase();
+    if entry == host {
+        return Some(ServerRoute::Direct);
+    }
+    if host.parse::<IpAddr>().is_ok() {
+        let may_match = entry == "*" || entry.contains(['/', ':']);
+        return may_match.then_some(ServerRoute::Unknown);
+    }
+    let is_odd = entry.starts_with("*.");
+    let name = entry.trim_start_matches("*.").trim_start_matches('.');
+    let rest = host.strip_suffix(name).filter(|_| !name.is_empty());
+    let holds = entry == "*" || rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    holds.then_some(if is_odd { ServerRoute::Unknown } else { ServerRoute::Direct })
 }
 
 /// False if it is known that no connection is possible.
@@ -153,6 +173,7 @@ mod tests {
             ("HTTP://ana:key@gpu:8000/v1?x=http://other", "gpu", 8000),
             ("http://[::1]:8080/v1", "::1", 8080),
             ("http://[::1]", "::1", 80),
+            ("http://GPU:/v1", "gpu", 80),
         ] {
             assert_eq!(address(url), Some((host.to_owned(), port)), "{url}");
         }
@@ -182,13 +203,32 @@ mod tests {
         assert_eq!(route("http://gpu:8000/v1", &[("HTTPS_PROXY", out)]), ServerRoute::Direct);
         assert_eq!(route("http://localhost:8000/v1", &[("HTTP_PROXY", out)]), ServerRoute::Direct);
         let none = |hosts| [("HTTPS_PROXY", out), ("NO_PROXY", hosts)];
-        for hosts in ["*", "x, .openrouter.ai", "openrouter.ai", "*.ai"] {
+        for hosts in ["*", "x, .openrouter.ai", "OpenRouter.ai", "ai"] {
             assert_eq!(route(far, &none(hosts)), ServerRoute::Direct, "{hosts}");
         }
         assert_eq!(route(far, &none("router.ai,10.0.0.0/8")), proxy("HTTPS_PROXY"));
         assert_eq!(route("https://10.1.2.3/v1", &none("10.0.0.0/8")), ServerRoute::Unknown);
-        // A port that only the client knows.
-        assert_eq!(route(far, &[("HTTPS_PROXY", "proxy")]), ServerRoute::Unknown);
+        // A port that only the client knows, and a kind of proxy that it may not know.
+        for odd in ["proxy", "socks5://proxy:1080"] {
+            assert_eq!(route(far, &[("HTTPS_PROXY", odd)]), ServerRoute::Unknown);
+        }
+    }
+
+    #[test]
+    fn what_the_client_may_see_otherwise_is_no_reason() {
+        let out = "http://proxy.corp.example:3128";
+        let far = "https://openrouter.ai/api/v1";
+        // The client knows no such pattern, and goes by the proxy.
+        assert_eq!(route(far, &[("HTTPS_PROXY", out), ("NO_PROXY", "*.ai")]), ServerRoute::Unknown);
+        // To the client the first spelling that is set says it, empty as it is.
+        assert_eq!(route(far, &[("HTTPS_PROXY", ""), ("https_proxy", out)]), ServerRoute::Direct);
+        let both = [("HTTPS_PROXY", out), ("NO_PROXY", ""), ("no_proxy", "openrouter.ai")];
+        assert!(matches!(route(far, &both), ServerRoute::Proxy { .. }));
+        assert_eq!(
+            route("https://10.1.2.3/v1", &[("HTTPS_PROXY", out), ("NO_PROXY", "*")]),
+            ServerRoute::Unknown
+        );
+        assert_eq!(route("https://b\u{fc}cher.example/v1", &[]), ServerRoute::Unknown);
     }
 
     #[test]
