@@ -66,7 +66,7 @@ impl Display for UnusableRepository {
             ),
             Self::Unreadable { from, said } => write!(
                 f,
-                "{from} can't be read by the Git on this machine: {said}. It may need a newer Git"
+                "{from} can't be read by the Git on this machine: {said}. It may be damaged (`git fsck`), or need a newer Git"
             ),
             Self::Foreign { from, path } => write!(
                 f,
@@ -128,11 +128,14 @@ pub fn judge_repository(
     if said.contains("dubious ownership") {
         return Err(UnusableRepository::Foreign { from: from.to_owned(), path: folder });
     }
-    // A repository that this Git can't read is one all the same.
-    if !found.status.success() && !said.contains("not a git repository") {
+    let unreadable = |said: &str| {
         let said = said.trim().trim_start_matches("fatal: ");
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        return Err(UnusableRepository::Unreadable { from: from.to_owned(), said });
+        UnusableRepository::Unreadable { from: from.to_owned(), said }
+    };
+    // A repository that this Git can't read is one all the same.
+    if !found.status.success() && !said.contains("not a git repository") {
+        return Err(unreadable(&said));
     }
     // A folder within somebody's repository is none of its own.
     let own = Path::new(&text_of(&found)).canonicalize().unwrap_or_default();
@@ -147,7 +150,11 @@ pub fn judge_repository(
     if said(&["rev-parse", "--is-shallow-repository"]).as_deref() == Some("true") {
         return Err(UnusableRepository::Shallow(from.to_owned()));
     }
-    if said(&["rev-list", "--all", "--max-count=1"]).as_deref() == Some("") {
+    let Some(commits) = git(&["rev-list", "--all", "--max-count=1"]) else { return Ok(()) };
+    if !commits.status.success() {
+        return Err(unreadable(&String::from_utf8_lossy(&commits.stderr)));
+    }
+    if commits.stdout.is_empty() {
         return Err(UnusableRepository::NoCommits(from.to_owned()));
     }
     branch.map_or(Ok(()), |branch| judge_branch(from, branch, &git))

@@ -146,7 +146,7 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
     let script = real_git();
     let machine = SmallMachine::with("repositories", &[CARGO, ("git", &script), CC, DISK]);
     let dir = &machine.dir;
-    for name in ["folder", "new", "shop", "sha256"] {
+    for name in ["folder", "new", "shop", "sha256", "damaged"] {
         fs::create_dir(dir.join(name)).unwrap();
     }
     git(&dir.join("new"), "init --quiet");
@@ -156,6 +156,8 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
     }
     git(&dir.join("shop"), "branch other");
     git(&dir.join("sha256"), "init --quiet --object-format=sha256");
+    git(&dir.join("damaged"), "init --quiet --initial-branch=main");
+    fs::write(dir.join("damaged/.git/refs/heads/main"), format!("{}\n", "1".repeat(40))).unwrap();
     git(dir, &format!("clone --quiet --depth=1 file://{}/shop shallow", dir.display()));
     let path = |name: &str| dir.join(name).display().to_string();
     let started = |arguments: &[&str], environment: &[(&str, &str)]| {
@@ -167,6 +169,7 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
         (vec![path("new")], "has no commits yet: commit something first"),
         (vec![path("shallow")], "run `git fetch --unshallow` in it first"),
         (vec![path("sha256")], "names its objects with SHA-256"),
+        (vec![path("damaged")], "can't be read by the Git on this machine: bad object"),
         (
             vec![path("shop"), "--branch=release".to_owned()],
             "has no branch `release` (there are: main, other)",
