@@ -219,12 +219,13 @@ pub(crate) fn judge_remote(from: &str) -> Result<(), UnusableRepository> {
     Err(UnusableRepository::Unreachable { from, said })
 }
 
-/// An address without the name and the password in it.
+/// An address without the name and the password in it. On the web a name may be a token by itself.
 fn without_password(from: &str) -> String {
     let Some((scheme, rest)) = from.split_once("://") else { return from.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
+    let is_web = ["http", "https"].contains(&&*scheme.to_ascii_lowercase());
     match rest[..end].rfind('@') {
-        Some(at) if rest[..at].contains(':') => format!("{scheme}://{}", &rest[at + 1..]),
+        Some(at) if is_web || rest[..at].contains(':') => format!("{scheme}://{}", &rest[at + 1..]),
         _ => from.to_owned(),
     }
 }
@@ -255,6 +256,7 @@ mod tests {
         }
         for (from, shown) in [
             ("https://ana:hunter2@example.org/a@b", "https://example.org/a@b"),
+            ("https://ghp_1234@example.org/acme/shop", "https://example.org/acme/shop"),
             ("https://example.org/a:b@c", "https://example.org/a:b@c"),
             ("ssh://git@example.org/acme", "ssh://git@example.org/acme"),
             ("git@example.org:acme/shop", "git@example.org:acme/shop"),

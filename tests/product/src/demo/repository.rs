@@ -81,7 +81,11 @@ impl CloneSource {
             return path.display().to_string();
         }
         match url::Url::parse(&self.from) {
-            Ok(mut url) if url.password().is_some() => {
+            // On the web a name may be a token by itself.
+            Ok(mut url)
+                if url.password().is_some()
+                    || matches!(url.scheme(), "http" | "https") && !url.username().is_empty() =>
+            {
                 let _ = url.set_password(None);
                 let _ = url.set_username("");
                 url.to_string()
@@ -273,6 +277,15 @@ mod tests {
 
     fn source(from: &str) -> CloneSource {
         CloneSource { from: from.to_owned(), branch: None, limit: 100 }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_signs_in() {
+        for from in ["https://ghp_1234@example.org/shop", "https://ana:hunter2@example.org/shop"] {
+            assert_eq!(source(from).identity(), "https://example.org/shop");
+        }
+        let ssh = "ssh://git@example.org/shop";
+        assert_eq!(source(ssh).identity(), ssh);
     }
 
     #[test]
