@@ -23,7 +23,7 @@ pub use facts::{free_disk, free_memory};
 pub use options::DEMO_OPTIONS;
 use options::GivenOptions;
 pub use provider::{NamedProvider, find_provider};
-pub use repository::{UnusableRepository, judge_repository, local_path};
+pub use repository::{UnusableRepository, judge_repository, local_path, quiet_ssh};
 use request::{RequestVerdict, judge_request};
 pub use verdict::RUN_DISK_MB;
 use verdict::{BuildPlan, judge_machine};

@@ -3,13 +3,16 @@
 use std::fmt::{Display, Formatter};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStderr, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 /// Time limit for the answer of a Git host. Without one nothing is known.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval at which is looked whether Git has ended.
 const LOOK: Duration = Duration::from_millis(50);
+/// Longest wait for the words of a Git that has ended.
+const SETTLE: Duration = Duration::from_millis(500);
 /// Exit code of `git ls-remote --exit-code` where there is no branch.
 const NO_BRANCH: i32 = 2;
 
@@ -187,12 +190,13 @@ pub(crate) fn judge_remote(from: &str) -> Result<(), UnusableRepository> {
     let mut git = Command::new("git");
     git.args(["ls-remote", "--exit-code", "--heads", "--", from])
         .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+        .envs(quiet_ssh().map(|command| ("GIT_SSH_COMMAND", command)))
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let Ok(mut child) = git.spawn() else { return Ok(()) };
+    let errors = child.stderr.take().map(read_aside);
     let begun = Instant::now();
     let status = loop {
         match child.try_wait() {
@@ -200,6 +204,7 @@ pub(crate) fn judge_remote(from: &str) -> Result<(), UnusableRepository> {
             Ok(None) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
             _ => {
                 let _ = child.kill();
+                let _ = child.wait();
                 return Ok(());
             }
         }
@@ -211,12 +216,52 @@ pub(crate) fn judge_remote(from: &str) -> Result<(), UnusableRepository> {
     if status.code() == Some(NO_BRANCH) {
         return Err(UnusableRepository::NoCommits(from));
     }
+    // A connection that SSH keeps open for later may hold this end open, too.
     let mut said = Vec::new();
-    let _ = child.stderr.take().map(|mut errors| errors.read_to_end(&mut said));
+    let errors = errors.as_ref();
+    while let Some(piece) = errors.and_then(|errors| errors.recv_timeout(SETTLE).ok()) {
+        said.extend(piece);
+    }
     let said = String::from_utf8_lossy(&said);
     let said = said.lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
     let said = said.unwrap_or("git ls-remote failed").trim_end_matches('.').to_owned();
     Err(UnusableRepository::Unreachable { from, said })
+}
+
+/// Reads what a program says while it runs: one that says much would wait for its reader.
+fn read_aside(mut errors: ChildStderr) -> Receiver<Vec<u8>> {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = errors.read(&mut piece) {
+            if tell.send(piece[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    told
+}
+
+/// The command that Git is to run in place of `ssh`, so that it asks no questions: the user's own, where there is one.
+/// None where that is another program than OpenSSH, which may know no such option.
+pub fn quiet_ssh() -> Option<String> {
+    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.trim().is_empty());
+    let configured = || {
+        let mut git = Command::new("git");
+        git.args(["config", "--get", "core.sshCommand"]).stdin(Stdio::null());
+        git.output().ok().map(|output| text_of(&output)).filter(|text| !text.is_empty())
+    };
+    let own = set("GIT_SSH_COMMAND").or_else(configured);
+    if own.is_none() && set("GIT_SSH").is_some() {
+        return None;
+    }
+    make_quiet(own.as_deref().unwrap_or("ssh"))
+}
+
+fn make_quiet(command: &str) -> Option<String> {
+    let program = command.split_whitespace().next()?;
+    let is_openssh = program.rsplit('/').next() == Some("ssh");
+    is_openssh.then(|| format!("{command} -oBatchMode=yes"))
 }
 
 /// An address without the name and the password in it. On the web a name may be a token by itself.
@@ -262,6 +307,17 @@ mod tests {
             ("git@example.org:acme/shop", "git@example.org:acme/shop"),
         ] {
             assert_eq!(without_password(from), shown);
+        }
+    }
+
+    #[test]
+    fn the_users_own_ssh_asks_no_questions_and_another_program_stays_as_it_is() {
+        for (command, quiet) in [
+            ("ssh", Some("ssh -oBatchMode=yes")),
+            ("/usr/bin/ssh -i ~/.ssh/work", Some("/usr/bin/ssh -i ~/.ssh/work -oBatchMode=yes")),
+            ("plink -i work.ppk", None),
+        ] {
+            assert_eq!(make_quiet(command).as_deref(), quiet, "{command}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Programs are written and started by one test at a time: another one's child may hold a file open that is to be
 /// started ("Text file busy").
@@ -195,6 +196,32 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
     assert_eq!(started(&[&path("shallow")], &[]).0, 2);
     let (code, _, errors) = started(&[&path("shop"), "--branch", "other"], &[]);
     assert_eq!((code, &*errors), (130, ""));
+}
+
+#[test]
+fn a_host_is_asked_with_the_users_own_ssh_and_what_that_leaves_running_is_not_waited_for() {
+    let said = "echo \"fatal: asked with $GIT_SSH_COMMAND\" >&2; exit 128";
+    let script = format!(
+        "case $1 in --version) echo 'git version 2.47.3' ;; config) echo \"$CONFIGURED\" ;; \
+         *) /bin/sleep 25 & {said} ;; esac"
+    );
+    let machine = SmallMachine::with("host", &[CARGO, ("git", &script), CC, DISK]);
+    let arguments = ["--", "--repo", "git@example.org:acme/shop"];
+    for (environment, command) in [
+        (vec![], "ssh -oBatchMode=yes"),
+        (vec![("CONFIGURED", "ssh -i work")], "ssh -i work -oBatchMode=yes"),
+        (
+            vec![("CONFIGURED", "ssh -i work"), ("GIT_SSH_COMMAND", "ssh -i home")],
+            "ssh -i home -oBatchMode=yes",
+        ),
+        (vec![("GIT_SSH_COMMAND", "plink -batch")], "plink -batch"),
+    ] {
+        let begun = Instant::now();
+        let (code, _, errors) = machine.start(&arguments, &environment);
+        let expected = format!("can't be cloned: asked with {command}. Check");
+        assert!(code == 2 && errors.contains(&expected), "{expected}: {errors}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "it was waited for");
+    }
 }
 
 #[test]

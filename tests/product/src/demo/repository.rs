@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use codebutler_start::{UnusableRepository, judge_repository, local_path};
+use codebutler_start::{UnusableRepository, judge_repository, local_path, quiet_ssh};
 use tokio::process::Command;
 
 use codebutler_testbed::github::git::{BareRepository, GitError};
@@ -155,7 +155,7 @@ impl CloneSource {
             .arg(&from)
             .arg(dir)
             .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+            .envs(quiet_ssh().map(|command| ("GIT_SSH_COMMAND", command)))
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
