@@ -154,11 +154,13 @@ pub fn judge_repository(
         return Err(UnusableRepository::Shallow(from.to_owned()));
     }
     let Some(commits) = git(&["rev-list", "--all", "--max-count=1"]) else { return Ok(()) };
-    if !commits.status.success() {
-        return Err(unreadable(&String::from_utf8_lossy(&commits.stderr)));
-    }
-    if commits.stdout.is_empty() {
+    if commits.status.success() && commits.stdout.is_empty() {
         return Err(UnusableRepository::NoCommits(from.to_owned()));
+    }
+    // A clone leaves a broken branch out, which may be an old one of some remote.
+    let head = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+    if !commits.status.success() && git(&head).is_some_and(|output| !output.status.success()) {
+        return Err(unreadable(&String::from_utf8_lossy(&commits.stderr)));
     }
     branch.map_or(Ok(()), |branch| judge_branch(from, branch, &git))
 }

@@ -160,6 +160,13 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
     git(&dir.join("damaged"), "init --quiet --initial-branch=main");
     fs::write(dir.join("damaged/.git/refs/heads/main"), format!("{}\n", "1".repeat(40))).unwrap();
     git(dir, &format!("clone --quiet --depth=1 file://{}/shop shallow", dir.display()));
+    // An old branch of a remote that is broken is in nobody's way.
+    fs::create_dir_all(dir.join("shop/.git/refs/remotes/origin")).unwrap();
+    fs::copy(
+        dir.join("damaged/.git/refs/heads/main"),
+        dir.join("shop/.git/refs/remotes/origin/old"),
+    )
+    .unwrap();
     let path = |name: &str| dir.join(name).display().to_string();
     let started = |arguments: &[&str], environment: &[(&str, &str)]| {
         machine.start(&[&["--", "--repo"], arguments].concat(), environment)
