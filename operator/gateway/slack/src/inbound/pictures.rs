@@ -45,6 +45,10 @@ pub(crate) fn picture_form(file: &SharedMessage) -> Option<PictureForm<'_>> {
     }
     Some(match (&file.url_private, &file.thumb) {
         _ if file.id.is_empty() => PictureForm::Unseen("Slack does not describe it"),
+        // A model may refuse the whole request for it, in this turn and in each that follows.
+        (Some(_), None) if file.is_long => PictureForm::Unseen(
+            "it has more than 8,000 px on a side, and Slack has no smaller one: you do not see it",
+        ),
         (Some(url), _) if is_taken && file.size <= MAX_PICTURE => PictureForm::Original(url),
         (_, Some(thumb)) => PictureForm::Thumb(thumb),
         (None, None) => PictureForm::Unseen("Slack does not hand it out"),
@@ -142,7 +146,13 @@ mod tests {
         assert!(shown_url(&photo).unwrap().as_str().ends_with("/thumb_1024"), "upright");
         photo.thumb = None;
         assert!(shown_url(&photo).unwrap().as_str().ends_with("/x"));
+        let mut long = file("image/png", 10, &all[..3]);
+        long.is_long = true;
+        assert!(shown_url(&long).unwrap().as_str().ends_with("/thumb_960"));
+        // Of the largest ones Slack makes no smaller one.
+        long.thumb = None;
         for (unseen, why) in [
+            (long, "more than 8,000 px"),
             (file("image/jpeg", MAX_PICTURE + 1, &all[..1]), "more than 3 MiB"),
             (file("image/heic", 10, &[]), "models take PNG"),
         ] {
