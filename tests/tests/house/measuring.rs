@@ -154,20 +154,25 @@ fn the_loop_is_timed_beside_an_earlier_commit() {
 fn a_baseline_is_built_once_in_a_checkout_of_its_commit() {
     let checkout = PlayedCheckout::with("baseline");
     lay_out_trees(&checkout);
+    // The first time it is interrupted when one of both programs is there.
     let build = r#"[ "$1" = build ] && echo "$PWD" >>"$PLAYED" || exit 1
-        mkdir -p target/release/deps && touch target/release/figures && chmod +x target/release/figures"#;
+        mkdir -p target/release/deps && touch target/release/figures && chmod +x target/release/figures
+        [ "$(wc -l <"$PLAYED")" != 1 ] || exit 130
+        touch target/release/codebutler-agent"#;
     checkout.add_program("bin/cargo", build);
     let calls = checkout.at("calls").display().to_string();
     let env = [("PLAYED", &*calls)];
+    assert!(!checkout.run("baseline", &["one-crate"], &env).0, "an interrupted build is none");
     for _ in 0..2 {
         let (passed, said) = checkout.run("baseline", &["one-crate"], &env);
         assert!(passed, "{said}");
         let figures = PathBuf::from(said.trim());
         assert!(figures.is_file() && !figures.with_file_name("deps").exists(), "{said}");
+        assert!(figures.with_file_name("codebutler-agent").exists(), "{said}");
         let top = figures.ancestors().nth(3).unwrap();
         assert!(top.join("operator/src/gateway/slack/effects.rs").exists(), "another commit's");
     }
-    assert_eq!(fs::read_to_string(&calls).unwrap().lines().count(), 1);
+    assert_eq!(fs::read_to_string(&calls).unwrap().lines().count(), 2);
     let (passed, said) = checkout.run("baseline", &["no-such-commit"], &env);
     assert!(!passed && said.contains("there is no commit no-such-commit"), "{said}");
 }
