@@ -215,7 +215,8 @@ impl Inner {
         let account = self.account(&repo).await?;
         let places: Vec<String> = channels.iter().map(|one| format!("<#{}>", one.id)).collect();
         let git = channels.first().map_or("", |one| one.git.as_str());
-        let help = Box::pin(self.help_words(&repo, git)).await;
+        // Whoever writes here need not be in that channel.
+        let help = self.general_help(&repo, git);
         let text = format!("Nobody works here: write to {} instead.\n{help}", places.join(" or "));
         self.post_help(&account, (im, None), asked, json!({"channel": im, "text": text})).await
     }

@@ -88,6 +88,12 @@ impl Inner {
         masks::as_known(&self.context, repo).await.mask(&text).into_owned()
     }
 
+    /// The answer without words of the repository's files and names of people. `git`: as for [`Self::help_words`].
+    pub(crate) fn general_help(&self, repo: &Repo, git: &str) -> String {
+        let (place, pages) = (help::place_name(git), self.context.pages.as_deref());
+        help::help_text(repo, &HelpFacts { place, pages, ..HelpFacts::default() })
+    }
+
     async fn offered_work(&self, repo: &Arc<Repo>) -> OfferedWork {
         let lookup = self.offered.lock().clone();
         match lookup {
