@@ -23,7 +23,7 @@ pub(crate) const SHEET_CHART: TextPart = TextPart { kind: "chart", title: "chart
 pub(crate) const COMMENTS: TextPart =
     TextPart { kind: "comments", title: "comments", names: &["text", "t"] };
 
-/// Adds the words of all parts of a kind, a line for each.
+/// Adds the words of all parts of a kind, a line for each. One with XML that can't be read takes nothing else with it.
 pub(crate) fn add_words(
     package: &mut Package,
     sink: &mut TextSink,
@@ -32,7 +32,10 @@ pub(crate) fn add_words(
 ) -> Result<(), Unreadable> {
     for target in relations_of(relations, part.kind) {
         let Some(text) = package.text(&target)? else { continue };
-        let document = xml::parse(&text)?;
+        let Ok(document) = xml::parse(&text) else {
+            sink.line(&format!("[{}, which can't be read]", part.title));
+            continue;
+        };
         let words = document.root_element().descendants();
         let words = words.filter(|node| part.names.contains(&node.local()));
         let words: Vec<String> = words
@@ -56,7 +59,10 @@ pub(crate) fn add_drawings(
     for target in relations_of(relations, "drawing") {
         let Some(text) = package.text(&target)? else { continue };
         let own = package.relations(&target)?;
-        let document = xml::parse(&text)?;
+        let Ok(document) = xml::parse(&text) else {
+            sink.line("[a drawing, which can't be read]");
+            continue;
+        };
         let shapes = document.root_element().descendants();
         for body in shapes.filter(|node| node.has_tag_name_local("txBody")) {
             let words = body.descendants().filter(|node| node.has_tag_name_local("p"));

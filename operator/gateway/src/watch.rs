@@ -201,7 +201,7 @@ pub async fn run_watch(gateway: &WorkServices, every: Duration) {
     let mut due = tokio::time::interval(every.max(Duration::from_millis(50)));
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let round = Box::pin(watch.round(gateway));
+        let round = watch.round(gateway);
         if gateway.shutdown.run_until_cancelled(round).await.is_none() {
             return;
         }
@@ -225,7 +225,7 @@ impl PullWatch {
                 continue;
             }
             let Some(repo) = gateway.context.repo(&key.0, &key.1) else { continue };
-            let looked = of_repo(gateway, memory, &repo, &threads).await;
+            let looked = Box::pin(of_repo(gateway, memory, &repo, &threads)).await;
             gateway.metrics.pull_request_round(&repo, looked.is_ok());
             match looked {
                 Ok(()) => (memory.paused, memory.failures) = (None, 0),

@@ -139,6 +139,30 @@ fn what_lies_on_a_sheet_is_read_with_the_addresses_behind_its_cells() {
 }
 
 #[test]
+fn a_drawing_that_can_not_be_read_takes_no_cell_with_it() {
+    let sheet = r#"<worksheet><sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>Spec</t></is></c></row></sheetData></worksheet>"#;
+    let own = relations(&[("drawing", "../drawings/drawing1.xml")]);
+    let drawn = relations(&[("chart", "../charts/chart1.xml")]);
+    // Names without their namespace, as some programs write them.
+    let (odd, plain) = ("<xdr:wsDr><xdr:sp/></xdr:wsDr>", "<wsDr/>");
+    for (drawing, said) in
+        [(odd, "[a drawing, which can't be read]"), (plain, "[chart, which can't be read]")]
+    {
+        let file = xlsx(
+            sheet,
+            &[
+                ("xl/worksheets/_rels/sheet1.xml.rels", own.as_bytes()),
+                ("xl/drawings/drawing1.xml", drawing.as_bytes()),
+                ("xl/drawings/_rels/drawing1.xml.rels", drawn.as_bytes()),
+                ("xl/charts/chart1.xml", b"<c:chart/>"),
+            ],
+        );
+        let text = text_of(file, "a.xlsx").text;
+        assert!(text.contains("| 1 | Spec |") && text.contains(said), "{text}");
+    }
+}
+
+#[test]
 fn forms_and_charts_of_a_document_have_their_values() {
     let field = |form: &str| {
         format!(
