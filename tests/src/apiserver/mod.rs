@@ -157,6 +157,7 @@ impl ApiServer {
             server.restore(snapshot);
         }
         server.seed(address);
+        server.store.begin();
         let task = tokio::spawn(http::serve_api(Arc::clone(&server), listener, identity.acceptor));
         Ok(Self { server, address, ca: identity.ca, admin_token, stop, task: Some(task) })
     }

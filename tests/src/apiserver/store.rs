@@ -110,6 +110,8 @@ struct Table {
 #[derive(Default)]
 struct StoreInner {
     version: u64,
+    /// The first version that a client can have seen, once there can be clients.
+    began: Option<u64>,
     tables: HashMap<String, Table>,
 }
 
@@ -162,6 +164,12 @@ impl ObjectStore {
                 table.objects.insert(stored.key(), stored);
             }
         }
+    }
+
+    /// From now on clients see versions. Of tables that are not in use yet nothing is forgotten since.
+    pub(super) fn begin(&self) {
+        let mut inner = self.write();
+        inner.began = Some(inner.version);
     }
 
     /// Reads the newest version of an object.
@@ -330,9 +338,10 @@ impl StoreInner {
         StoredObject::new(self.version, value)
     }
 
-    /// A table; what was before its first use is not known.
+    /// A table. What was before there were clients is not known; since then it was empty until its first use, so that
+    /// a client that has listed it watches it from there, whatever was written to others meanwhile.
     fn table(&mut self, name: &str) -> &mut Table {
-        let forgotten = self.version.saturating_sub(1);
+        let forgotten = self.began.unwrap_or(self.version.saturating_sub(1));
         self.tables
             .entry(name.to_owned())
             .or_insert_with(|| Table { forgotten, ..Table::default() })
@@ -419,6 +428,24 @@ mod tests {
         let expired = store.since("t", newest - 3).unwrap_err();
         assert_eq!(expired, StoreError::Expired { asked: newest - 3, oldest: newest - 2 });
         assert!(store.list_at("t", None, newest - 3).is_err());
+    }
+
+    #[test]
+    fn a_table_is_watched_from_where_it_was_listed_before_its_first_use() {
+        let store = store(10);
+        store.begin();
+        let (objects, listed) = store.list("unused", None);
+        assert!(objects.is_empty());
+        for name in ["d", "e"] {
+            let value = json!({"metadata": {"name": name, "namespace": "ns"}});
+            store.create("t", value, |_| Ok::<_, ()>(())).unwrap();
+        }
+        let _changed = store.subscribe("unused");
+        assert!(store.since("unused", listed).unwrap().0.is_empty());
+        let value = json!({"metadata": {"name": "f", "namespace": "ns"}});
+        store.create("unused", value, |_| Ok::<_, ()>(())).unwrap();
+        assert_eq!(store.since("unused", listed).unwrap().0.len(), 1);
+        assert!(store.since("unused", listed - 1).is_err(), "nobody was served then");
     }
 
     #[test]
