@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::folders::{PROVISIONER, copy_folder, count_bytes, volume_name};
-use super::{is_over, snapshots};
+use super::{is_over, overlooked, snapshots};
 
 const CLASS: &str = "standard";
 /// Our class where somebody else's has that name.
@@ -30,7 +30,7 @@ const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 #[derive(Debug, thiserror::Error)]
-enum ClaimError {
+pub(super) enum ClaimError {
     #[error(transparent)]
     Api(#[from] kube::Error),
     #[error("volume folder: {0}")]
@@ -52,7 +52,7 @@ pub(super) struct ClaimContext {
 }
 
 impl ClaimContext {
-    fn serves(&self, namespace: &str) -> bool {
+    pub(super) fn serves(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace)
     }
 }
@@ -94,6 +94,7 @@ pub(super) async fn run_claims(context: ClaimContext, shutdown: CancellationToke
     let config = watcher::Config::default();
     let client = context.client.clone();
     let context = Arc::new(context);
+    let overlooked = overlooked::serve_overlooked(context.clone(), overlooked::INTERVAL);
     let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     let pods: Api<Pod> = Api::all(client);
@@ -109,10 +110,16 @@ pub(super) async fn run_claims(context: ClaimContext, shutdown: CancellationToke
         })
         .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(reconcile_volume, |_, error, _| retry_claim(error), context);
-    tokio::join!(
-        for_claims.for_each(|_| std::future::ready(())),
-        for_volumes.for_each(|_| std::future::ready(())),
-    );
+    let watched = async {
+        tokio::join!(
+            for_claims.for_each(|_| std::future::ready(())),
+            for_volumes.for_each(|_| std::future::ready(())),
+        )
+    };
+    tokio::select! {
+        _ = watched => {}
+        () = overlooked => {}
+    }
 }
 
 fn retry_claim(error: &ClaimError) -> Action {
@@ -137,7 +144,7 @@ fn claim_of_volume(volume: &PersistentVolume) -> Option<ObjectRef<PersistentVolu
 
 /// Action that a claim calls for.
 #[derive(Debug, PartialEq)]
-enum Need {
+pub(super) enum Need {
     Nothing,
     /// The claim is being deleted, and nothing but its protection holds it.
     Release,
@@ -146,7 +153,7 @@ enum Need {
     Growth(Quantity),
 }
 
-fn claim_need(claim: &PersistentVolumeClaim, served: &str) -> Need {
+pub(super) fn claim_need(claim: &PersistentVolumeClaim, served: &str) -> Need {
     let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
     let bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
     if claim.metadata.deletion_timestamp.is_some() {
@@ -171,7 +178,7 @@ fn claim_need(claim: &PersistentVolumeClaim, served: &str) -> Need {
     }
 }
 
-async fn reconcile_claim(
+pub(super) async fn reconcile_claim(
     claim: Arc<PersistentVolumeClaim>,
     context: Arc<ClaimContext>,
 ) -> Result<Action, ClaimError> {

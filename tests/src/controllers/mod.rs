@@ -11,9 +11,11 @@ mod garbage;
 mod graph;
 mod kinds;
 mod namespaces;
+mod overlooked;
 mod snapshots;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -78,6 +80,8 @@ impl ControllerManager {
             class: started.storage_class.clone(),
             namespaces,
         };
+        let context = Arc::new(context);
+        started.spawn(overlooked::serve_overlooked(Arc::clone(&context), overlooked::INTERVAL));
         started.spawn(claims::run_claims(context, started.shutdown.clone()));
         started.spawn(namespaces::run_namespaces(client.clone()));
         started.spawn(garbage::run_garbage(client));
