@@ -22,6 +22,7 @@ use super::entry::{KubeletNode, PodEntry, PodStop, lock};
 use super::worker;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
+const BIND_RETRY: Duration = Duration::from_secs(1);
 const SCHEDULER: &str = "default-scheduler";
 
 /// Registers the Node and says that it is ready, until the end.
@@ -210,7 +211,7 @@ fn see_pod(node: &Arc<KubeletNode>, pod: Pod) {
     }
 }
 
-/// Gives a pod without a node to this one.
+/// Gives a pod without a node to this one. It is tried again after an error: no second event need tell of the pod.
 async fn bind_pod(node: Arc<KubeletNode>, pod: Pod) {
     let namespace = pod.namespace().unwrap_or_default();
     let name = pod.name_any();
@@ -230,12 +231,20 @@ async fn bind_pod(node: Arc<KubeletNode>, pod: Pod) {
     };
     let api: Api<Pod> = Api::namespaced(node.client.clone(), &namespace);
     let params = PostParams::default();
-    let bound: kube::Result<serde_json::Value> =
-        api.create_subresource("binding", &name, &params, &binding).await;
-    match bound {
-        Ok(_) => {}
-        // Deleted, or bound by the answer to an earlier event.
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
-        Err(error) => tracing::warn!(pod = name, %error, "pod not bound"),
+    loop {
+        let bound: kube::Result<serde_json::Value> =
+            api.create_subresource("binding", &name, &params, &binding).await;
+        match bound {
+            Ok(_) => return,
+            // Deleted, or bound by the answer to an earlier event.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                return;
+            }
+            Err(error) => tracing::warn!(pod = name, %error, "pod not bound"),
+        }
+        tokio::select! {
+            () = node.shutdown.cancelled() => return,
+            () = tokio::time::sleep(BIND_RETRY) => {}
+        }
     }
 }

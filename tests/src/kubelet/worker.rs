@@ -269,12 +269,12 @@ fn has_host_network(entry: &PodEntry) -> bool {
 async fn proxied_services(
     entry: &PodEntry,
     name: &str,
-) -> Vec<(SocketAddr, ForwardTarget, Option<Duration>)> {
+) -> kube::Result<Vec<(SocketAddr, ForwardTarget, Option<Duration>)>> {
     let client = &entry.node.client;
     let named = ListParams::default().fields(&format!("metadata.name={name}"));
-    let services = Api::<Service>::all(client.clone()).list(&named).await;
+    let services = Api::<Service>::all(client.clone()).list(&named).await?;
     let mut forwards = Vec::new();
-    for service in services.into_iter().flatten() {
+    for service in services {
         let namespace = service.namespace().unwrap_or_default();
         let slices = Api::namespaced(client.clone(), &namespace);
         let target =
@@ -286,18 +286,22 @@ async fn proxied_services(
             forwards.push((SocketAddr::new(ip, port), target.clone(), None));
         }
     }
-    forwards
+    Ok(forwards)
 }
 
 async fn start_sandbox(entry: &Arc<PodEntry>, ip: IpAddr) -> Result<PodSandbox, SandboxError> {
     let options = &entry.node.options;
     let mut forwards = match &options.proxied {
-        Some(name) => proxied_services(entry, name).await,
+        Some(name) => proxied_services(entry, name)
+            .await
+            .map_err(|error| SandboxError::Refused(error.to_string()))?,
         None => Vec::new(),
     };
     for forward in &options.services {
         let services: Api<Service> = Api::namespaced(entry.node.client.clone(), &forward.namespace);
-        let service = services.get_opt(&forward.service).await.ok().flatten();
+        let service = services.get_opt(&forward.service).await;
+        // The pod would have no way there for all of its life.
+        let service = service.map_err(|error| SandboxError::Refused(error.to_string()))?;
         let address = service.and_then(|service| service.spec?.cluster_ip?.parse().ok());
         if let Some(address) = address {
             let target = ForwardTarget::Address(forward.target);
