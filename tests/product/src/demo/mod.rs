@@ -13,6 +13,7 @@ mod standing;
 mod summary;
 mod transcript;
 mod typed;
+mod unready;
 pub(crate) mod world;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use self::presets::{describe_presets, look_for_presets};
 use self::repository::CloneSource;
 pub use self::summary::DemoSummary;
 use self::transcript::DemoTranscript;
+use self::unready::describe_unready;
 use self::world::StackWorld;
 use crate::bench::{self, BenchArgs};
 use codebutler_testbed::github::git::BareRepository;
@@ -248,6 +250,10 @@ async fn play_file(
         say(&format!("\n{summary}"));
         if !summary.passed {
             show_logs(&stack, &mut say);
+            let unready = describe_unready(stack.cluster.client(), &stack.place.team).await;
+            if !unready.is_empty() {
+                say(&format!("\n--- pods that are not ready\n{}", unready.join("\n")));
+            }
         }
     }
     if args.keep && played.is_some() {
