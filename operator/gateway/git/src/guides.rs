@@ -71,13 +71,7 @@ impl BaseCopy {
     /// # Errors
     /// When Git can't tell.
     pub async fn missing_folders(&self, wanted: &[String]) -> Result<Vec<String>, MirrorError> {
-        let mut asked = vec!["ls-tree", "-d", "-z", "--name-only", "--full-tree"];
-        asked.extend([self.commit.as_str(), "--"]);
-        asked.extend(wanted.iter().map(String::as_str));
-        let listed = self.mirror.git().run(&asked, b"").await?;
-        let listed = String::from_utf8_lossy(&listed);
-        let found: BTreeSet<&str> = listed.split('\0').collect();
-        Ok(wanted.iter().filter(|folder| !found.contains(folder.as_str())).cloned().collect())
+        Ok(missing_folders(self.mirror.git(), &self.commit, wanted).await?)
     }
 
     /// A digest of the files that say what a set-up installs.
@@ -91,6 +85,20 @@ impl BaseCopy {
         let listed = self.mirror.git().run(&wanted, b"").await?;
         Ok(hex::encode(&Sha256::digest(listed)[..16]))
     }
+}
+
+async fn missing_folders(
+    git: &GitRepository,
+    commit: &str,
+    wanted: &[String],
+) -> Result<Vec<String>, CommandError> {
+    // `-t`: a folder is named also where another one in it is asked for.
+    let mut asked = vec!["ls-tree", "-d", "-t", "-z", "--name-only", "--full-tree", commit, "--"];
+    asked.extend(wanted.iter().map(String::as_str));
+    let listed = git.run(&asked, b"").await?;
+    let listed = String::from_utf8_lossy(&listed);
+    let found: BTreeSet<&str> = listed.split('\0').collect();
+    Ok(wanted.iter().filter(|folder| !found.contains(folder.as_str())).cloned().collect())
 }
 
 async fn read_guides(git: &GitRepository, commit: &str) -> Result<GuideFiles, CommandError> {
@@ -151,6 +159,18 @@ impl<'a> Entry<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::TestRepository;
+
+    #[tokio::test]
+    async fn a_folder_is_not_missing_because_one_in_it_is_named_as_well() {
+        let shop = TestRepository::new();
+        let files = [("services/shop/a", "a\n"), ("libs/money/b", "b\n"), ("README", "c\n")];
+        let commit = shop.commit(&[], &files);
+        let named = ["services", "services/shop", "libs/money", "README", "libs/none"];
+        let wanted = named.map(str::to_owned);
+        let missing = missing_folders(&shop.git(), &commit, &wanted).await.unwrap();
+        assert_eq!(missing, ["README", "libs/none"]);
+    }
 
     #[test]
     fn only_plain_files_that_say_how_to_work_are_read() {
