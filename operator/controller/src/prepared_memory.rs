@@ -14,7 +14,7 @@ use crate::index::ObjectKey;
 /// Time for which a clone that is being made is remembered. Each is given up long before.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// Clones in a row that are too late before no more are tried: one alone can be a busy storage.
-const MOST_LATE: u32 = 3;
+const MOST_LATE: usize = 3;
 
 /// Clones of one claim that were not made in time, with none in between that was.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ struct LateClones {
     claim: String,
     /// Generation of the Repo: with another spec it may go otherwise.
     generation: Option<i64>,
-    count: u32,
+    /// UIDs of the claims that waited: each counts once, however often it is found to be late.
+    waited: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -34,17 +35,20 @@ pub(crate) struct PreparedVolumeMemory {
 }
 
 impl PreparedVolumeMemory {
-    /// A clone of this claim was not made in time. One that was replaced meanwhile says nothing about the current one.
-    pub(crate) fn fail(&self, repo: &Repo, claim: &str) {
+    /// The clone of this claim that another one (`waited`, a UID) waits for was not made in time. One of a claim that was
+    /// replaced meanwhile says nothing about the current one.
+    pub(crate) fn fail(&self, repo: &Repo, claim: &str, waited: &str) {
         let prepared = repo.status.as_ref().and_then(|status| status.prepared.as_ref());
         if prepared.is_some_and(|prepared| prepared.claim.as_deref() == Some(claim)) {
             let (mut all, generation) = (self.late.lock(), repo.metadata.generation);
-            let none = || LateClones { claim: claim.to_owned(), generation, count: 0 };
+            let none = || LateClones { claim: claim.to_owned(), generation, waited: Vec::new() };
             let late = all.entry(ObjectKey::of(repo)).or_insert_with(none);
             if late.claim != claim || late.generation != generation {
                 *late = none();
             }
-            late.count += 1;
+            if !late.waited.iter().any(|known| known == waited) {
+                late.waited.push(waited.to_owned());
+            }
         }
     }
 
@@ -53,7 +57,7 @@ impl PreparedVolumeMemory {
         self.late.lock().get(&ObjectKey::of(repo)).is_some_and(|late| {
             late.claim == claim
                 && late.generation == repo.metadata.generation
-                && late.count >= MOST_LATE
+                && late.waited.len() >= MOST_LATE
         })
     }
 
@@ -91,13 +95,23 @@ mod tests {
         let claim = Some("shop-prep-1".to_owned());
         let prepared = PreparedStatus { claim, ..PreparedStatus::default() };
         repo.status.get_or_insert_default().prepared = Some(Box::new(prepared));
-        let fail = |repo: &Repo, claim: &str, times: u32| {
+        let mut threads = 0;
+        let mut fail = |repo: &Repo, claim: &str, times: u32| {
             for _ in 0..times {
-                memory.fail(repo, claim);
+                threads += 1;
+                memory.fail(repo, claim, &format!("claim-of-{threads}"));
             }
             memory.has_failed(repo, claim)
         };
         assert!(!fail(&repo, "shop-prep-0", 3), "it was replaced meanwhile");
+        for _ in 0..3 {
+            memory.fail(&repo, "shop-prep-1", "waits");
+        }
+        assert!(
+            !memory.has_failed(&repo, "shop-prep-1"),
+            "one clone that is found late three times"
+        );
+        memory.forget(&repo);
         assert!(!fail(&repo, "shop-prep-1", 2), "the storage may be busy");
         // A clone is made after all: the driver can do it.
         let mut claim = PersistentVolumeClaim::default();

@@ -154,8 +154,9 @@ async fn apply_plan(
     }
     if let Some(source) = &plan.clone_failed
         && let Some(repo) = context.repo(&thread.namespace().unwrap_or_default(), &thread.spec.repo)
+        && let Some(waited) = observe::own_claim(context, thread).and_then(|claim| claim.uid())
     {
-        context.prepared.fail(&repo, source);
+        context.prepared.fail(&repo, source, &waited);
         context.queues.repo(&ObjectKey::of(&*repo));
     }
     if plan.find_home
