@@ -6,6 +6,7 @@
 //! lock files.
 
 mod plan;
+mod wanted;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use serde_json::{Value, json};
 
 use self::plan::{
     FAILURES, PreparedPlan, PreparedView, find_failure, find_role, is_usable, plan_prepared,
-    wanted_claim,
 };
+use self::wanted::wanted_claim;
 use super::making::SeatMaker;
 use super::work_waits;
 use crate::context::ControllerContext;

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use codebutler_crds::prepared::{PreparedStatus, PreparedVolumes, PreparingPod};
 use codebutler_crds::{AgentRole, Repo, condition, names};
-use codebutler_runtime::apply::{ApplyRefusal, shorten_text};
+use codebutler_runtime::apply::{ApplyRefusal, owned_by, shorten_text};
 use codebutler_runtime::notice::EventNotice;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
+use super::wanted::wanted_claim;
 use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
 use crate::seats::failures::start_limit;
@@ -104,32 +103,6 @@ pub(super) fn find_role(roles: &[Arc<AgentRole>]) -> Option<&AgentRole> {
     roles.iter().map(|role| &**role).find(|role| works_in_worktree(role))
 }
 
-/// Name of the claim for everything that it is made from, as that is now.
-pub(super) fn wanted_claim(repo: &Repo, maker: &SeatMaker, locks: &str) -> String {
-    let worktree = &repo.spec.worktree;
-    let image = maker.role.spec.workspace.image.as_ref().unwrap_or(&maker.args.workspace_image);
-    let mut parts = json!([
-        repo.uid(),
-        repo.spec.git.branch,
-        worktree.setup,
-        volume::describe_source(repo),
-        image,
-        locks
-    ]);
-    if let Some(parts) = parts.as_array_mut() {
-        if !worktree.sparse.is_empty() {
-            parts.push(json!(worktree.sparse));
-        }
-        // A snapshot can't be changed, and what is said of clones says nothing of it.
-        if worktree.prepared == PreparedVolumes::Snapshot {
-            parts.push(json!({"snapshotClass": worktree.snapshot_class_name}));
-        }
-    }
-    let digest = Sha256::digest(parts.to_string());
-    let id = digest.iter().take(4).fold(0, |id, byte| (id << 8) | u32::from(*byte));
-    names::prepared_name(&repo.name_any(), id)
-}
-
 fn claim_of(repo: &Repo, pod: &Pod) -> Option<String> {
     let name = pod.name_any();
     names::prepared_of_pod(&repo.name_any(), &name).map(|(claim, _)| claim.to_owned())
@@ -180,6 +153,12 @@ pub(super) fn plan_prepared(view: &PreparedView) -> PreparedPlan {
         return plan;
     }
     let mut status = known;
+    let type_ = condition::PREPARED_VOLUME_READY;
+    let mut told = plan.conditions.iter().filter(|known| known.type_ == type_);
+    if told.any(|told| told.observed_generation != view.repo.metadata.generation) {
+        // With another spec it may go otherwise: the class is another one, or the driver has more time.
+        status.failed = None;
+    }
     status.replaced = status.replaced.take().filter(|old| view.awaited.contains(old));
     let verdict = follow_pods(view, &mut status, &mut plan);
     plan.status = Some(status);
@@ -275,12 +254,6 @@ fn judge_claim(
     status: &mut PreparedStatus,
     plan: &mut PreparedPlan,
 ) -> PreparedVerdict {
-    let known = view.repo.status.iter().flat_map(|status| &status.conditions);
-    let mut told = known.filter(|known| known.type_ == condition::PREPARED_VOLUME_READY);
-    if told.any(|told| told.observed_generation != view.repo.metadata.generation) {
-        // With another spec it may go otherwise: the class is another one, or the driver has more time.
-        status.failed = None;
-    }
     let is_snapshot = view.repo.spec.worktree.prepared == PreparedVolumes::Snapshot;
     if view.uncloned == Some(claim) || status.failed.as_deref() == Some(claim) {
         status.failed = Some(claim.to_owned());
@@ -338,6 +311,16 @@ fn judge_snapshot(
                 (SNAPSHOT_SOON, taking_snapshot(claim))
             }
         }
+        Some(SnapshotAnswer::Found(snapshot)) if !is_own(view, claim, snapshot) => {
+            let since = status.since.as_ref().map_or(view.now, |since| since.0);
+            if view.now.duration_since(since) < SNAPSHOT_LIMIT {
+                // One of an earlier claim of this name goes with that.
+                (SNAPSHOT_SOON, taking_snapshot(claim))
+            } else {
+                let other = "there already is a VolumeSnapshot of another volume with its name";
+                (RETRY, snapshot_failed(&format!("{other}, `{claim}`: delete it")))
+            }
+        }
         Some(SnapshotAnswer::Found(snapshot)) => match snapshot.state() {
             SnapshotState::Ready => {
                 status.snapshot = Some(claim.to_owned());
@@ -354,6 +337,12 @@ fn judge_snapshot(
     };
     plan.look_again_in(again);
     verdict
+}
+
+/// True for a snapshot of this very claim: one of that name may be of an earlier claim, or somebody else's.
+fn is_own(view: &PreparedView, claim: &str, snapshot: &VolumeSnapshot) -> bool {
+    let mut claims = view.claims.iter().filter(|own| own.name_any() == claim);
+    claims.any(|own| owned_by(snapshot, &own.uid().unwrap_or_default()))
 }
 
 /// A snapshot that is being taken, for how long that may last, and when to look again.

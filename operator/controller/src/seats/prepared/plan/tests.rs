@@ -1,6 +1,6 @@
 use codebutler_crds::prepared::PreparedVolumes;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::gateway::GatewayAddress;
@@ -9,7 +9,8 @@ use crate::seat_memory::SeatMemory;
 use crate::testing;
 
 fn claim(name: &str) -> PersistentVolumeClaim {
-    let claim = json!({"metadata": {"name": name}, "status": {"phase": "Bound"}});
+    let metadata = json!({"name": name, "uid": format!("uid-of-{name}")});
+    let claim = json!({"metadata": metadata, "status": {"phase": "Bound"}});
     serde_json::from_value(claim).unwrap()
 }
 
@@ -295,6 +296,10 @@ fn a_class_that_can_not_clone_is_told_until_the_volume_is_replaced() {
     // A slow driver is tried again once it has more time.
     volumes.repo.spec.worktree.clone_seconds = 300;
     volumes.repo.metadata.generation = Some(2);
+    // Also where the first look after the change does not find all that it needs.
+    volumes.gateway = false;
+    volumes.follow();
+    volumes.gateway = true;
     volumes.follow();
     assert_eq!((volumes.said().1, &volumes.status().failed), ("PreparedVolumeReady", &None));
     let claim = volumes.status().claim.clone();
@@ -378,6 +383,29 @@ fn volumes_are_restored_from_a_snapshot_once_it_can_be_used() {
     volumes.repo.spec.worktree.snapshot_class_name = Some("other".to_owned());
     let (other, _) = *volumes.follow().create.unwrap();
     assert_ne!(other.name_any(), claim);
+}
+
+#[test]
+fn nothing_is_restored_from_a_snapshot_of_another_claim_with_that_name() {
+    let mut volumes = Volumes::new();
+    volumes.repo.spec.worktree.prepared = PreparedVolumes::Snapshot;
+    let name = volumes.prepare();
+    volumes.finds(&json!({"readyToUse": true}));
+    let Some(AskedSnapshot { answer: SnapshotAnswer::Found(found), .. }) = &mut volumes.snapshot
+    else {
+        panic!()
+    };
+    // Somebody had deleted the claim: its snapshot may outlive it for a while.
+    found.owner_references_mut()[0].uid = "uid-of-an-earlier-one".to_owned();
+    volumes.follow();
+    assert_eq!((volumes.said().1, &volumes.status().snapshot), ("PreparedVolumeStarting", &None));
+    volumes.now += SNAPSHOT_LIMIT;
+    volumes.follow();
+    assert_eq!((volumes.said().1, &volumes.status().snapshot), ("PreparedVolumeFailed", &None));
+    assert!(volumes.said().2.contains(&format!("`{name}`: delete it")), "{}", volumes.said().2);
+    volumes.finds(&json!({"readyToUse": true}));
+    volumes.follow();
+    assert_eq!(volumes.status().snapshot, Some(name));
 }
 
 #[test]
