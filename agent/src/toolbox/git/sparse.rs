@@ -10,7 +10,7 @@ use git2::{ObjectType, Repository, Tree};
 
 use super::GitSite;
 use super::base::FOLDER;
-use super::unclaimed::{discard_clone, is_unclaimed};
+use super::unclaimed::{discard_clone, is_unclaimed, swept_folder};
 use super::worktree::{
     SKIP, check_out_more, cone_folders, cone_patterns, skip_sparse, sparse_patterns,
 };
@@ -122,7 +122,7 @@ pub fn add_planned(place: &GitSite, planned: &[String]) -> Result<Option<String>
         return Ok(None);
     }
     // The patterns last: what was cut off before is done again.
-    check_out_more(&repo, &wanted)?;
+    check_out_more(&repo, &wanted, &swept_folder(&place.work))?;
     let own = repo.path().join("info/sparse-checkout");
     replace_file(place, &own, &wanted).map_err(|e| write_error(&e))?;
     let shown = added.iter().take(MAX_NAMED).map(|folder| plain_name(folder));

@@ -5,7 +5,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use git2::{Oid, Repository};
@@ -97,11 +97,15 @@ pub(super) fn discard_clone(place: &GitSite) -> Result<(), ToolError> {
     let fail = |e: io::Error| ToolError::Failed(format!("the clone can't be made anew: {e}"));
     // First: the next clone has nothing of what this result is about.
     unless_missing(fs::remove_file(place.work.join(SET_UP))).map_err(fail)?;
-    let away = place.work.join(format!("{DISCARDED}{:016x}", rand::random::<u64>()));
-    unless_missing(fs::rename(place.tree(), &away)).map_err(fail)?;
+    unless_missing(fs::rename(place.tree(), swept_folder(&place.work))).map_err(fail)?;
     fs::create_dir(place.tree()).map_err(fail)?;
     sweep_discarded(&place.work);
     CloneMark::Untouched.write(&place.work)
+}
+
+/// A new path beside the worktree for what goes with discarded clones, should this process die before it has removed it.
+pub(super) fn swept_folder(work: &Path) -> PathBuf {
+    work.join(format!("{DISCARDED}{:016x}", rand::random::<u64>()))
 }
 
 /// Removes discarded clones, also those of a pod that ended before it had. They may be many files, for which nobody has

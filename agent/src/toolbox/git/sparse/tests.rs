@@ -171,6 +171,26 @@ fn the_folders_of_an_approved_plan_are_added() {
 }
 
 #[test]
+fn folders_of_a_plan_that_can_not_be_written_leave_no_part_in_the_worktree() {
+    let f = fixture(&["src"]);
+    let seed = f.dir.path().join("seed");
+    let blob = f.git(&seed, &["rev-parse", "HEAD:docs/a.md"]);
+    // No file can have this name: writing ends in the middle, as on a full disk.
+    let file = format!("100644,{blob},docs/{}", "z".repeat(300));
+    f.git(&seed, &["update-index", "--add", "--cacheinfo", &file]);
+    f.git(&seed, &["commit", "-q", "-m", "Add it"]);
+    f.git(&seed, &["push", "-q", "origin", "HEAD:codebutler/t"]);
+    prepare_worktree(&f.place).unwrap();
+    let failed = add_planned(&f.place, &["docs/a.md".to_owned()]).unwrap_err().to_string();
+    assert!(failed.contains("too long"), "{failed}");
+    assert!(!f.place.tree().join("docs").exists(), "half of a file would count as a change");
+    assert_eq!(git(&f, &["status", "--porcelain"]), "");
+    let beside = fs::read_dir(&f.place.work).unwrap().flatten();
+    let left = beside.filter(|own| own.file_name().to_string_lossy().starts_with("tree."));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
 fn a_copy_is_as_sparse_as_the_worktree_and_follows_when_that_gets_more() {
     let f = fixture(&["src"]);
     prepare_worktree(&f.place).unwrap();
