@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use git2::build::CheckoutBuilder;
 use git2::{
-    Commit, Index, MergeOptions, Oid, Repository, RepositoryState, ResetType, Signature, Tree,
+    Commit, Index, MergeOptions, ObjectType, Oid, Repository, RepositoryState, ResetType,
+    Signature, Tree,
 };
 
 use super::clean::{is_clean, same_as};
@@ -206,7 +207,13 @@ fn begin_merge(
     let mut checkout = CheckoutBuilder::new();
     checkout.safe().allow_conflicts(true);
     checkout.our_label(&place.hello.branch).their_label(&place.hello.base_branch);
-    repo.merge(&[&theirs], Some(&mut merge_options()), Some(&mut checkout))?;
+    let begun = repo.merge(&[&theirs], Some(&mut merge_options()), Some(&mut checkout));
+    if begun.is_err() && !is_clean(place, repo)? {
+        // It had begun with the files, which were clean: what is gone of them would count as deleted.
+        repo.reset(repo.head()?.peel_to_commit()?.as_object(), ResetType::Hard, None)?;
+        repo.cleanup_state()?;
+    }
+    begun?;
     if with != base {
         // The commit that ends the merge is one with the base branch.
         std::fs::write(repo.path().join("MERGE_HEAD"), format!("{base}\n"))
@@ -251,8 +258,9 @@ fn refuse_in_the_way(repo: &Repository, merged: &Index, what: &str) -> Result<()
 /// Finds what lies in no commit and where a merge brings a file or one of its folders. A link that is in a commit gives
 /// way to a folder, as in Git: what lies where it leads to is not looked at.
 fn find_blocker(root: &Path, own: &Tree<'_>, path: &Path) -> Option<PathBuf> {
-    if own.get_path(path).is_ok() {
-        return None;
+    if let Ok(known) = own.get_path(path) {
+        let is_folder = known.kind() == Some(ObjectType::Tree);
+        return is_folder.then(|| find_untracked(root, own, path)).flatten();
     }
     let mut upward: Vec<&Path> = path.ancestors().collect();
     upward.pop();
@@ -263,6 +271,19 @@ fn find_blocker(root: &Path, own: &Tree<'_>, path: &Path) -> Option<PathBuf> {
         }
     }
     None
+}
+
+/// Finds what is in a folder of the branch and in no commit: no file takes the place of the folder then.
+fn find_untracked(root: &Path, own: &Tree<'_>, folder: &Path) -> Option<PathBuf> {
+    let mut entries = std::fs::read_dir(root.join(folder)).ok()?.flatten();
+    entries.find_map(|entry| {
+        let path = folder.join(entry.file_name());
+        match own.get_path(&path) {
+            Err(_) => Some(path),
+            Ok(known) if known.kind() == Some(ObjectType::Tree) => find_untracked(root, own, &path),
+            Ok(_) => None,
+        }
+    })
 }
 
 /// Names the files of which only one side is there, whole: nothing in them shows that there is another.

@@ -210,6 +210,31 @@ fn a_link_that_is_in_a_commit_gives_way_to_a_folder_and_an_ignored_one_does_not(
 }
 
 #[test]
+fn an_ignored_file_in_a_folder_that_becomes_a_file_is_named_and_nothing_is_lost() {
+    let f = fixture();
+    f.merge(&[("docs/page", "old\n")]);
+    assert!(matches!(updated(&f), UpdateOutcome::Done(_)));
+    written(&f, "README", "mine\n");
+    let seed = f.dir.path().join("seed");
+    f.git(&seed, &["checkout", "-q", "main"]);
+    f.git(&seed, &["rm", "-q", "-r", "docs"]);
+    f.git(&seed, &["commit", "-q", "-m", "Remove them"]);
+    f.merge(&[("docs", "file\n"), ("README", "theirs\n")]);
+
+    let tree = f.place.tree();
+    std::fs::write(tree.join(".git/info/exclude"), ".env\n").unwrap();
+    f.write("docs/.env", "TOKEN=mine\n");
+    let key = update_key(&f.place).unwrap();
+    let refused = update_branch(&f.place, &key, false, &[]).unwrap_err().to_string();
+    assert!(refused.contains("would be overwritten: docs/.env."), "{refused}");
+    assert_eq!(f.git(&tree, &["status", "--porcelain"]), "");
+    assert_eq!((f.file("docs/page"), f.file("README")), ("old\n".into(), "mine\n".into()));
+    std::fs::remove_file(tree.join("docs/.env")).unwrap();
+    assert!(matches!(updated(&f), UpdateOutcome::Conflict(..)));
+    assert_eq!(f.file("docs"), "file\n");
+}
+
+#[test]
 fn a_merge_that_was_cut_off_begins_anew() {
     let f = fixture();
     written(&f, "README", "mine\n");
