@@ -177,11 +177,17 @@ fn wanted_seats(view: &SeatsView, warm: &WarmSpec) -> Vec<u32> {
     wanted
 }
 
-/// True if the spec asks for seats, and they may be set up: some role's commands run in the worktree. With no roles
-/// found yet, nobody knows.
+/// True if the spec asks for seats that are set up: in the image of some role whose commands run in the worktree. With no
+/// roles found yet, nobody knows.
 fn has_set_ups(view: &SeatsView, wanted: &[u32]) -> bool {
-    wanted.iter().any(|seats| *seats > 0)
-        && (view.roles.is_empty() || view.roles.iter().any(|own| works_in_worktree(own.role)))
+    if view.roles.is_empty() {
+        return wanted.iter().any(|seats| *seats > 0);
+    }
+    view.roles.iter().zip(wanted).filter(|(_, seats)| **seats > 0).any(|(own, _)| {
+        let image = &own.role.spec.workspace.image;
+        let mut roles = view.roles.iter().map(|known| known.role);
+        roles.any(|role| works_in_worktree(role) && role.spec.workspace.image == *image)
+    })
 }
 
 /// Names in `spec.warm.roles` that none of the Repo's roles has.

@@ -1,6 +1,6 @@
 //! Seats of several roles.
 
-use codebutler_crds::names;
+use codebutler_crds::{condition, names};
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -71,4 +71,22 @@ fn a_role_that_the_repo_does_not_have_is_told_and_the_others_wait() {
     let (status, reason, message) = said(&plan);
     assert_eq!((status, reason, plan.status.ready, notices), ("False", "SeatRoleUnknown", 1, 1));
     assert!(message.contains("`codr`"), "{message}");
+}
+
+#[test]
+fn a_set_up_that_failed_is_said_as_long_as_a_seat_has_the_image_that_needs_it() {
+    let mut lot = Lot::new(json!({"seats": 1}));
+    let failed = json!([{
+        "type": condition::SEATS_SET_UP, "status": "False", "reason": "SetUpFailed", "message": "it failed",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    lot.repo.status.get_or_insert_default().conditions = serde_json::from_value(failed).unwrap();
+    let says = |lot: &Lot| lot.plan().conditions.iter().any(|c| c.type_ == condition::SEATS_SET_UP);
+    lot.roles[0].spec.tools.deny.push("Bash".to_owned());
+    assert!(says(&lot), "the coder's commands run in the pm's seat");
+    lot.roles[1].spec.workspace.image = Some("node:24".to_owned());
+    assert!(!says(&lot), "another image sets up its own worktree");
+    let both = json!({"seats": 1, "roles": [{"role": "coder", "seats": 1}]});
+    lot.repo.spec.warm = serde_json::from_value(both).unwrap();
+    assert!(says(&lot));
 }
