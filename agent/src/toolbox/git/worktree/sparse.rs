@@ -33,7 +33,7 @@ impl SparseCheckout {
         let mut builder = GitignoreBuilder::new("");
         for line in text.lines() {
             // A line that is no pattern matches nothing in Git either.
-            let _ = builder.add_line(None, line);
+            let _ = builder.add_line(None, &escape_braces(line));
         }
         Self(builder.build().ok())
     }
@@ -58,6 +58,20 @@ impl SparseCheckout {
         let path = Path::new(OsStr::from_bytes(path));
         patterns.matched_path_or_any_parents(path, is_folder).is_ignore()
     }
+}
+
+/// A pattern in which braces stand for themselves, as they do in Git.
+fn escape_braces(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut is_escaped = false;
+    for c in line.chars() {
+        if matches!(c, '{' | '}') && !is_escaped {
+            escaped.push('\\');
+        }
+        is_escaped = c == '\\' && !is_escaped;
+        escaped.push(c);
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -85,6 +99,9 @@ mod tests {
         ] {
             assert_eq!(cone.holds(path.as_bytes()), held, "{path}");
         }
+        let template = checkout("/*\n!/*/\n/{{app.name}}/\n/a\\{b\\}/\n");
+        assert!(template.holds(b"{{app.name}}/src/x") && template.holds(b"a{b}/x"));
+        assert!(!template.holds(b"app.name/x") && !template.holds(b"ab/x"));
         let free = checkout("*.md\n!docs/\n");
         assert!(free.holds(b"a/b.md") && !free.holds(b"a/b.rs"));
         assert!(checkout("src\n").holds(b"src/x") && !checkout("src\n").holds(b"lib/x"));
