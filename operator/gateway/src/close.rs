@@ -3,6 +3,7 @@
 //! does not do at once is taken up again by [`waiting::resume_merge`].
 
 mod commit;
+mod report;
 mod turn;
 mod waiting;
 
@@ -20,6 +21,7 @@ use codebutler_gateway_core::approval::fresh_thread;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::extract::{AnyCaller, JsonBody, needs_tool};
 use codebutler_gateway_core::github::{GitHub, GitHubError, GitHubPull, MergeProgress, text};
+use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_git::end_pictures;
@@ -28,6 +30,7 @@ use codebutler_slack::usage;
 use kube::ResourceExt as _;
 
 use self::commit::CommitWords;
+pub(super) use self::report::write_report;
 pub(super) use self::turn::{MergeTurn, let_go, merge_in_turn};
 pub(super) use self::waiting::{MergePatience, find_wait, resume_merge};
 use crate::origin;
@@ -128,10 +131,10 @@ async fn run_closing(
             }
         }
         ClosingChoice::Discard => {
-            if let Some(pull) = pull.filter(GitHubPull::is_open) {
+            if let Some(pull) = pull.as_ref().filter(|pull| pull.is_open()) {
                 github.close_pull(pull.number).await?;
             }
-            ending.close("Closed without merging.", &last.work).await?;
+            ending.close("Closed without merging", pull.as_ref(), &last.work).await?;
             Ok(ThreadClosed { merge_commit: None, waiting: None })
         }
     }
@@ -245,10 +248,16 @@ impl Ending<'_> {
         overlap::tell_of_merge(gateway, self.github, self.repo, &key, merged).await;
         let short: String = commit.chars().take(10).collect();
         // The pull request already tells each role's work, so the report omits it.
-        self.close(&format!("Merged #{} as `{short}`.", pull.number), "").await
+        self.close(&format!("Merged #{} as `{short}`", pull.number), Some(pull), "").await
     }
 
-    async fn close(&self, how: &str, work: &str) -> Result<(), ApiError> {
+    /// Closes the Thread with a report; each role's `work` is in it only where no page has that.
+    async fn close(
+        &self,
+        how: &str,
+        pull: Option<&GitHubPull>,
+        work: &str,
+    ) -> Result<(), ApiError> {
         let (gateway, key) = (self.gateway, self.key());
         stack::release_successors(gateway, self.github, self.repo, self.thread).await?;
         step::point("pull requests are for the base branch");
@@ -256,9 +265,16 @@ impl Ending<'_> {
         end_pictures(&gateway.context, self.repo, self.thread).await?;
         let status = self.status();
         let begun = self.thread.conversation().map(|slack| &slack.ts);
-        let report = format!("{how} {}.\n{work}", usage::usage_line(&status, begun));
-        let report = report.trim_end();
-        gateway.slack.notice(&key, REPORT, report).await?;
+        let redactor = masks::as_known(&gateway.context, self.repo).await;
+        let title = pull.map(|pull| redactor.mask(&pull.title)).unwrap_or_default();
+        let page = gateway.context.page(&key);
+        let cost = usage::usage_line(&status, begun);
+        let pull = pull.map(|pull| (pull, &*title));
+        let mut report = write_report(how, pull, page.as_deref(), &cost);
+        if page.is_none() && !work.is_empty() {
+            report = format!("{report}\n{}", work.trim_end());
+        }
+        gateway.slack.notice(&key, REPORT, &report).await?;
         gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
         tracing::info!(thread = key.name, how, "thread_closed");
         Ok(())

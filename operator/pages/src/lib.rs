@@ -47,7 +47,7 @@ pub use reply::{
 pub use roadmap::{RoadmapPage, render_roadmap, roadmap_table};
 pub use step::{StepView, is_on_page};
 pub use summary::{CallTotals, MoneyPurpose, RoadmapShown, STATES, ThreadSummary, TimeSpan};
-pub use text::WATCH;
+pub use text::{HAPPENED, WATCH};
 
 /// Display names of people, by Slack user id.
 pub type UserNames = BTreeMap<String, String>;

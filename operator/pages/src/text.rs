@@ -15,6 +15,8 @@ const WIDE: usize = 2000;
 
 /// Words of the link to a thread's page under the first answer in Slack.
 pub const WATCH: &str = "Watch what happens";
+/// Words of the same link in the last message of a thread.
+pub const HAPPENED: &str = "What happened";
 
 /// Row of a text or patch, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,18 +120,19 @@ pub(crate) fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) 
     render_html(&name_dates(text), dialect, &|part| name_people(part, names))
 }
 
-/// A role's message without the link to the page that shows it.
+/// A message without the link to the page that shows it.
 pub(crate) fn without_page_link(text: &str) -> Cow<'_, str> {
-    let link = format!("{WATCH} (http");
-    if !text.contains(&link) {
+    let links = [WATCH, HAPPENED].map(|words| format!("{words} (http"));
+    if !links.iter().any(|link| text.contains(link)) {
         return Cow::Borrowed(text);
     }
-    let is_link = |part: &&str| part.starts_with(&link) && part.ends_with(')');
-    let lines = text.lines().filter_map(|line| {
+    let is_link =
+        |part: &&str| links.iter().any(|link| part.starts_with(link)) && part.ends_with(')');
+    let kept = text.lines().filter_map(|line| {
         let left: Vec<_> = line.split(" · ").filter(|part| !is_link(part)).collect();
         (!left.is_empty()).then(|| left.join(" · "))
     });
-    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+    Cow::Owned(kept.collect::<Vec<_>>().join("\n"))
 }
 
 /// Slack's marks of moments as the words that come with them.
@@ -211,6 +214,10 @@ mod tests {
             ("Plan.\nsimple · Watch what happens (https://p.test/team/a-1)", "Plan.\nsimple"),
             ("Plan.\n\nWatch what happens (https://p.test/team/a-1)", "Plan.\n"),
             ("Watch what happens (and when)", "Watch what happens (and when)"),
+            (
+                "Merged #1\nPull request #1 (https://h/1) · What happened (https://p.test/team/a-1)\nCost $1.00.",
+                "Merged #1\nPull request #1 (https://h/1)\nCost $1.00.",
+            ),
         ] {
             assert_eq!(without_page_link(text), expected);
         }

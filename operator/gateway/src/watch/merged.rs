@@ -4,12 +4,13 @@ use codebutler_crds::thread::{PullRequest, PullState};
 use codebutler_crds::{Thread, ThreadStatus, names};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::github::{GitHub, GitHubPull};
+use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_git::end_pictures;
 use codebutler_slack::usage;
 
-use crate::close::REPORT;
+use crate::close::{REPORT, write_report};
 use crate::overlap;
 use crate::work::WorkServices;
 
@@ -38,12 +39,18 @@ pub(super) async fn close_merged(
     };
     let status = report_status(gateway, &key, thread).await;
     let short: String = commit.chars().take(10).collect();
-    let text = format!(
-        "{by} merged pull request [#{}]({}) at GitHub as `{short}`: this thread is closed. {}.",
-        pull.number,
-        pull.html_url,
-        usage::usage_line(&status, thread.conversation().map(|slack| &slack.ts))
+    let title = match &repo {
+        Some(repo) => masks::as_known(&gateway.context, repo).await.mask(&pull.title).into_owned(),
+        // It can't be masked.
+        None => String::new(),
+    };
+    let how = format!(
+        "{by} merged pull request #{} at GitHub as `{short}` and so closed this thread",
+        pull.number
     );
+    let page = gateway.context.page(&key);
+    let cost = usage::usage_line(&status, thread.conversation().map(|slack| &slack.ts));
+    let text = write_report(&how, Some((pull, &title)), page.as_deref(), &cost);
     gateway.slack.notice(&key, REPORT, &text).await?;
     let written = gateway.threads.set_pull_request(&key, &record).await;
     written.map_err(|error| explain_unwritten(&error))?;

@@ -61,8 +61,14 @@ async fn a_merge_squashes_reports_and_closes_and_a_repetition_changes_nothing() 
     let recorded = thread.status.unwrap().pull_request.unwrap();
     assert_eq!(recorded.merge_commit, Some(main.clone()));
     let said = posts(&world);
-    assert_eq!(said.iter().filter(|text| text.contains("Merged #")).count(), 1, "{said:?}");
-    assert!(said.iter().any(|text| text.contains("0.25")), "{said:?}");
+    let reports: Vec<_> = said.iter().filter(|text| text.contains("Merged #")).collect();
+    assert_eq!(reports.len(), 1, "{said:?}");
+    let lines: Vec<_> = reports[0].lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].starts_with("Merged #1 as `"), "{lines:?}");
+    assert!(lines[0].ends_with("`: Fix the total"), "{lines:?}");
+    assert!(lines[1].starts_with("<http") && lines[1].contains("|Pull request #1>"), "{lines:?}");
+    assert!(lines[2].starts_with("Cost $0.25, 2 model calls"), "{lines:?}");
 
     let (status, again) = world.post("lead", CLOSE, &summary()).await;
     assert_eq!((status, &again), (200, &closed));
@@ -108,7 +114,10 @@ async fn a_discarded_thread_leaves_main_alone() {
     let (_, again) = world.post("lead", CLOSE, &summary()).await;
     assert_eq!(again, closed);
     let said = posts(&world);
-    assert!(said.iter().any(|text| text.contains("Closed without merging.")), "{said:?}");
+    assert!(
+        said.iter().any(|text| text.starts_with("Closed without merging: Fix the total\n<http")),
+        "{said:?}"
+    );
 }
 
 #[tokio::test]
