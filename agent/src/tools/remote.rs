@@ -44,7 +44,7 @@ fn show_pull(state: &wire::PullRequestState) -> String {
     let mut parts =
         vec![format!("Pull request #{number} ({standing}): {title}\n{url}\nhead {head}; {merge}")];
     parts.extend(state.kept.iter().cloned());
-    for wire::HeadCheck { name, state, summary } in &state.checks {
+    for wire::HeadCheck { name, state, summary, .. } in &state.checks {
         let said = summary.as_deref().map(|s| format!("\n{}", quote_words(s))).unwrap_or_default();
         parts.push(format!("check {name}: {state}{said}"));
     }
@@ -297,6 +297,7 @@ mod tests {
                 name: "tests".into(),
                 state: "failure".into(),
                 summary: Some("2 failed".into()),
+                attempt: None,
             }],
             reviews: vec![wire::ReviewState { author: "ana".into(), state: "approved".into() }],
             remarks: vec![remark],

@@ -124,7 +124,7 @@ fn show_overview(overview: &wire::PullOverview) -> String {
     if !overview.body.is_empty() {
         parts.push(quote_words(&overview.body));
     }
-    for wire::HeadCheck { name, state, summary } in &overview.checks {
+    for wire::HeadCheck { name, state, summary, .. } in &overview.checks {
         let said = summary.as_deref().map(|s| format!("\n{}", quote_words(s))).unwrap_or_default();
         parts.push(format!("check {name}: {state}{said}"));
     }

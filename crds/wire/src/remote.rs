@@ -176,6 +176,9 @@ pub struct HeadCheck {
     /// Summary that the check gives of itself, cut to 1,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// The remote's id of this attempt, for the gateway only: a check that runs again and ends in the same way has another.
+    #[serde(skip)]
+    pub attempt: Option<String>,
 }
 
 /// Latest verdict of a reviewer.

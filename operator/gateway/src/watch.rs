@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{PullRequest, PullState, ThreadState};
-use codebutler_crds::wire::HeadCheck;
 use codebutler_crds::{Repo, Thread, names};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::attended::CandidateThreads;
@@ -28,7 +27,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 
 use self::budget::{PollBudget, is_scarce};
-use self::checks::{are_over, tell_checks};
+use self::checks::{CheckPoll, tell_checks};
 use self::merged::close_merged;
 use self::news::{PullNews, PullRemark};
 use crate::close::{self, MergePatience};
@@ -49,9 +48,8 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(5);
 const LOOK: u64 = 4;
 /// Requests for a merge that waits.
 const WAIT: u64 = 2;
-/// Requests for the state of checks, and number of looks after which a commit without checks is left alone.
+/// Requests for the state of checks.
 const CHECKS: u64 = 2;
-const CHECKLESS: u32 = 5;
 
 /// Repos by namespace and name.
 type PolledRepo = (String, String);
@@ -76,8 +74,8 @@ struct PollMemory {
     again: HashMap<ThreadKey, Instant>,
     /// Number of looks at each merge that waits.
     waited: HashMap<ThreadKey, u32>,
-    /// Commit whose checks are over or that has none, and the number of looks at it.
-    checked: HashMap<ThreadKey, (String, u32)>,
+    /// Last look at the checks of each pull request.
+    checked: HashMap<ThreadKey, CheckPoll>,
     /// Time until which the Repo is left alone, and the failures in a row.
     paused: Option<Instant>,
     failures: u32,
@@ -163,22 +161,10 @@ impl PollMemory {
     }
 
     /// The commit of a pull request whose checks may say something else by now.
-    fn unchecked(&self, key: &ThreadKey) -> Option<String> {
+    fn unchecked(&self, key: &ThreadKey, now: Instant) -> Option<String> {
         let told = self.told.get(key).filter(|told| told.standing == PullState::Open)?;
-        let known = self.checked.get(key).filter(|(head, _)| *head == told.head);
-        let is_known = known.is_some_and(|(_, looks)| *looks >= CHECKLESS);
-        (!is_known).then(|| told.head.clone())
-    }
-
-    /// Records the state of a commit's checks.
-    fn checked(&mut self, key: ThreadKey, head: String, checks: &[HeadCheck]) {
-        let before = self.checked.remove(&key).filter(|(known, _)| *known == head);
-        let looks = match before {
-            _ if are_over(checks) => CHECKLESS,
-            Some((_, looks)) if checks.is_empty() => looks + 1,
-            _ => u32::from(checks.is_empty()),
-        };
-        self.checked.insert(key, (head, looks));
+        let known = self.checked.get(key).filter(|known| known.head == told.head);
+        known.is_none_or(|known| known.is_due(now)).then(|| told.head.clone())
     }
 
     /// Leaves the Repo alone for a while after an error.
@@ -310,7 +296,8 @@ async fn look_at_checks(
     }
     for thread in threads {
         let key = ThreadKey::from(&**thread);
-        let Some(head) = memory.unchecked(&key).filter(|_| memory.budget.has_any()) else {
+        let head = memory.unchecked(&key, Instant::now());
+        let Some(head) = head.filter(|_| memory.budget.has_any()) else {
             continue;
         };
         memory.budget.spend(CHECKS);
@@ -324,7 +311,8 @@ async fn look_at_checks(
             }
         };
         tell_checks(gateway, repo, thread, (&head, &checks)).await;
-        memory.checked(key, head, &checks);
+        let before = memory.checked.remove(&key);
+        memory.checked.insert(key, CheckPoll::of(before, head, &checks, Instant::now()));
     }
     Ok(())
 }
@@ -451,28 +439,29 @@ fn pull_owner(gateway: &WorkServices, repo: &Repo) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use codebutler_crds::wire::HeadCheck;
 
     #[test]
-    fn checks_are_asked_about_until_they_are_over() {
+    fn checks_are_asked_about_where_a_look_is_due_or_another_commit_is_there() {
         let key = ThreadKey { namespace: "team".into(), name: "shop-1".into() };
-        let check =
-            |state: &str| HeadCheck { name: "lint".into(), state: state.into(), summary: None };
+        let now = Instant::now();
         let mut memory = PollMemory::default();
-        assert_eq!(memory.unchecked(&key), None, "it was not looked at yet");
+        assert_eq!(memory.unchecked(&key, now), None, "it was not looked at yet");
         let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };
         memory.told.insert(key.clone(), at("a"));
-        for state in ["queued", "in_progress"] {
-            assert_eq!(memory.unchecked(&key).as_deref(), Some("a"));
-            memory.checked(key.clone(), "a".into(), &[check(state)]);
-        }
-        memory.checked(key.clone(), "a".into(), &[check("success")]);
-        assert_eq!(memory.unchecked(&key), None);
-        // Another push; and one without checks is asked about a few times only.
+        assert_eq!(memory.unchecked(&key, now).as_deref(), Some("a"));
+        let failed = HeadCheck {
+            name: "lint".into(),
+            state: "failure".into(),
+            summary: None,
+            attempt: Some("1".into()),
+        };
+        memory.checked.insert(key.clone(), CheckPoll::of(None, "a".into(), &[failed], now));
+        assert_eq!(memory.unchecked(&key, now), None);
+        // Somebody may have run it again.
+        let later = now + Duration::from_mins(5);
+        assert_eq!(memory.unchecked(&key, later).as_deref(), Some("a"));
         memory.told.insert(key.clone(), at("b"));
-        let asked = (0..20).take_while(|_| {
-            let head = memory.unchecked(&key);
-            head.map(|head| memory.checked(key.clone(), head, &[])).is_some()
-        });
-        assert_eq!(asked.count(), 5);
+        assert_eq!(memory.unchecked(&key, now).as_deref(), Some("b"), "another push");
     }
 }

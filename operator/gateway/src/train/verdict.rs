@@ -51,6 +51,7 @@ mod tests {
                 name: (*name).to_owned(),
                 state: (*state).to_owned(),
                 summary: None,
+                attempt: None,
             };
             let checks: Vec<HeadCheck> = checks.iter().map(check).collect();
             judge_checks(&checks, &names(required))

@@ -73,7 +73,11 @@ pub(super) async fn read_commit(
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
         "check-runs" => {
-            let runs = repo.checks.iter().filter(|c| c.commit == sha && !c.status);
+            let all = repo.checks.iter().filter(|c| c.commit == sha && !c.status);
+            let all: Vec<_> = all.collect();
+            // As with `filter=latest`, the default: a check that ran again is listed once.
+            let is_newest = |id: u64, name: &str| all.iter().all(|c| c.name != name || c.id <= id);
+            let runs = all.iter().filter(|c| is_newest(c.id, &c.name));
             let runs = runs.map(|c| json::check_run(urls, repo, c));
             page.answer_in(urls, "check_runs", runs.collect())
         }

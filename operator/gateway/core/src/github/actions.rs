@@ -17,6 +17,8 @@ const NAMED: usize = 10;
 struct WorkflowRun {
     id: u64,
     #[serde(default)]
+    run_attempt: u64,
+    #[serde(default)]
     name: Option<String>,
     #[serde(default)]
     status: Option<String>,
@@ -75,7 +77,8 @@ impl GitHub {
             let done = run.status.as_deref() == Some("completed");
             let state = run.conclusion.filter(|_| done).unwrap_or_else(|| "pending".to_owned());
             let name = text::one_line(&run.name.unwrap_or_default(), 200);
-            checks.push(HeadCheck { name, state: text::one_line(&state, 40), summary });
+            let attempt = Some(format!("{}:{}", run.id, run.run_attempt));
+            checks.push(HeadCheck { name, state: text::one_line(&state, 40), summary, attempt });
         }
         checks.extend(unlisted_checks("workflow runs", missing));
         let others = "the Repo's token may not read checks, only what GitHub's own workflows say: those of \
