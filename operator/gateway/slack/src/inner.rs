@@ -223,6 +223,7 @@ impl Inner {
         let told: Vec<String> = limits
             .into_iter()
             .chain(self.progress.refused_stream(account).map(|code| explain::no_stream(&code)))
+            .chain(self.progress.refused_session(account))
             .chain(self.context.pages.as_ref().and_then(|_| {
                 let lacks = account.scopes.as_ref().is_some_and(|own| !own.has(scopes::UNFURL));
                 lacks.then(|| explain::NO_PREVIEWS.to_owned())

@@ -65,6 +65,18 @@ pub(crate) fn no_stream(code: &str) -> String {
     )
 }
 
+/// Explains that Slack shows nothing itself of who works and who is waited for.
+pub(crate) fn no_session(code: &str, needed: Option<&str>) -> String {
+    let line = match needed {
+        Some(scope) => format!("{scope} in oauth_config.scopes.bot"),
+        None => "features.agent_view".to_owned(),
+    };
+    format!(
+        "Slack refuses agents.sessions.setStatus ({code}): it does not show itself who works and who is \
+         waited for, only messages do; the app's manifest needs {line}"
+    )
+}
+
 /// Said where the app may not show links to pages.
 pub(crate) const NO_PREVIEWS: &str = "without links:read, links:write, the event link_shared and \
      features.unfurl_domains in the app's manifest links to pages have no preview";

@@ -138,6 +138,8 @@ async fn a_stream_that_breaks_goes_on_as_a_line() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_that_may_not_stream_edits_and_says_so() {
     let desk = Desk::start().await;
+    let session = CallFault::Error("missing_scope".to_owned());
+    desk.slack.fail_next("agents.sessions.setStatus", 1, &session);
     let root = desk.running().await;
     desk.slack.fail_next("chat.startStream", 1, &CallFault::Error("unknown_method".to_owned()));
     let shown = desk.shown(&root, 1, "Read a.rs", "Read a.rs").await;
@@ -145,15 +147,18 @@ async fn an_app_that_may_not_stream_edits_and_says_so() {
     let said = || async {
         let repo = desk.repo().await;
         let conditions = repo.status.map(|status| status.conditions).unwrap_or_default();
-        conditions
-            .iter()
-            .any(|one| one.type_ == "SlackReachable" && one.message.contains("features.agent_view"))
+        let said = ["chat.startStream (unknown_method)", "setStatus (missing_scope)", "agent_view"];
+        conditions.iter().any(|one| {
+            one.type_ == "SlackReachable" && said.iter().all(|part| one.message.contains(part))
+        })
     };
-    desk.until("the manifest's line", said).await;
+    desk.until("the manifest's lines", said).await;
     desk.shown(&root, 2, "Read b.rs", "Read b.rs").await;
     let other = desk.running().await;
     desk.shown(&other, 1, "Read c.rs", "Read c.rs").await;
-    assert_eq!(desk.slack.calls("chat.startStream"), 1, "asked once for all conversations");
+    for method in ["chat.startStream", "agents.sessions.setStatus"] {
+        assert_eq!(desk.slack.calls(method), 1, "{method}: asked once for all conversations");
+    }
     desk.stop().await;
 }
 

@@ -9,6 +9,7 @@
 //! ([`stream`]), else a line.
 
 mod message;
+mod refused;
 mod session;
 mod shown;
 mod step;
@@ -35,6 +36,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::refused::AppRefusals;
 use self::step::{ShownStep, next_step};
 use self::stream::{StreamRights, StreamStage};
 use self::tasks::TaskList;
@@ -61,6 +63,8 @@ pub(crate) struct ProgressBoard {
     runs: Mutex<HashMap<RunKey, ShownRun>>,
     busy: Mutex<HashSet<RunKey>>,
     streams: StreamRights,
+    /// Apps for which Slack shows no sessions, with a sentence about it.
+    sessions: AppRefusals,
     /// Conversations whose title and beginner Slack has heard from this process.
     introduced: RecentKeys<ThreadKey>,
     changed: Notify,
@@ -116,6 +120,11 @@ impl ProgressBoard {
     /// Slack's code for streams that it refuses this app.
     pub(crate) fn refused_stream(&self, account: &SlackAccount) -> Option<String> {
         self.streams.refusal(account)
+    }
+
+    /// A sentence about sessions that Slack refuses this app.
+    pub(crate) fn refused_session(&self, account: &SlackAccount) -> Option<String> {
+        self.sessions.current(account)
     }
 
     /// A run has begun or ended: looked at without delay.

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
-use crate::api::conversation_pages;
 use crate::api::web::CallError;
+use crate::api::{conversation_pages, explain, scopes};
 use crate::inbound::content;
 use crate::inbound::deferral::LaterError;
 use crate::outbound::mrkdwn;
@@ -164,9 +164,19 @@ impl SessionPlace<'_> {
     }
 
     async fn tell(&self, body: &Value) -> Result<(), CallError> {
+        let refusals = &self.inner.progress.sessions;
+        if refusals.current(self.account).is_some() {
+            return Ok(());
+        }
         let web = self.inner.web.upkeep();
         let told = web.post::<Value>(&self.account.bot, "agents.sessions.setStatus", body).await;
-        told.map(drop)
+        let Err(error) = told else { return Ok(()) };
+        let Some(why) = app_refusal(&error) else { return Err(error) };
+        if refusals.note(self.account, &why) {
+            tracing::info!(%error, "session_status_failed");
+            self.inner.reach.tell(self.repo, self.inner.standing(self.account, self.repo)).await;
+        }
+        Ok(())
     }
 
     /// Adds what a session is about and who began it: Slack takes both when it first hears of one.
@@ -204,6 +214,13 @@ impl SessionPlace<'_> {
             }
         }
     }
+}
+
+/// A sentence about what Slack refuses the app in all conversations.
+fn app_refusal(error: &CallError) -> Option<String> {
+    let CallError::Refused { code, needed, .. } = error else { return None };
+    let is_apps = scopes::is_ungranted(code) || code == "unknown_method";
+    is_apps.then(|| explain::no_session(code, needed.as_deref()))
 }
 
 /// Takes what Slack refuses as done: it will not take it later either.
@@ -250,6 +267,26 @@ pub(super) mod tests {
         assert_eq!(make_title("\n ?!\n"), None);
         let long = make_title(&"word ".repeat(100)).unwrap();
         assert!(long.chars().count() <= TITLE && long.ends_with("word…"), "{long}");
+    }
+
+    #[test]
+    fn a_refusal_counts_for_the_app_where_its_manifest_is_the_cause() {
+        let refused = |code: &str, needed: Option<&str>| {
+            app_refusal(&CallError::Refused {
+                method: "agents.sessions.setStatus",
+                code: code.to_owned(),
+                needed: needed.map(str::to_owned),
+                said: None,
+            })
+        };
+        let scope = refused("missing_scope", Some("agents:write")).unwrap();
+        assert!(scope.contains("(missing_scope)"), "{scope}");
+        assert!(scope.ends_with("needs agents:write in oauth_config.scopes.bot"), "{scope}");
+        let unknown = refused("unknown_method", None).unwrap();
+        assert!(unknown.ends_with("needs features.agent_view"), "{unknown}");
+        for code in ["user_not_found", "not_in_channel", "invalid_thread_ts", "internal_error"] {
+            assert_eq!(refused(code, None), None, "{code}");
+        }
     }
 
     #[test]

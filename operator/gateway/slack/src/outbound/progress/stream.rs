@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::refused::AppRefusals;
 use crate::api::account::SlackAccount;
 use crate::api::web::{CallError, SlackWeb};
 use crate::outbound::mentions;
@@ -24,8 +25,6 @@ use crate::upkeep::reachability;
 
 /// Age at which we end a stream, before Slack does it.
 const LIFE: Duration = Duration::from_mins(4);
-/// Time before a refused app is tried again.
-const REFUSED: Duration = Duration::from_hours(1);
 /// Most streams that are begun within a minute: Slack takes twenty, and no run waits for its turn.
 const BEGUN: usize = 15;
 const MINUTE: Duration = Duration::from_mins(1);
@@ -53,16 +52,14 @@ impl StreamStage {
 #[derive(Default)]
 pub(super) struct StreamRights {
     /// Apps that Slack lets stream nothing, with its code.
-    refused: Mutex<HashMap<String, (Instant, String)>>,
+    refused: AppRefusals,
     /// Times at which each began its newest streams.
     begun: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
 impl StreamRights {
     pub(super) fn refusal(&self, account: &SlackAccount) -> Option<String> {
-        let apps = self.refused.lock();
-        let (since, code) = apps.get(account.user.as_deref()?)?;
-        (since.elapsed() < REFUSED).then(|| code.clone())
+        self.refused.current(account)
     }
 
     /// Returns true if one more stream may begin now, and counts it.
@@ -81,15 +78,13 @@ impl StreamRights {
 
     /// Remembers a refusal where it is the app's and not this conversation's or person's: logged once.
     fn note(&self, account: &SlackAccount, code: &str) {
-        let about_place = reachability::concerns_repo(code)
+        let about_place = reachability::is_lasting(code)
             || ["recipient", "user", "team", "thread", "channel", "chunk", "text", "long"]
                 .iter()
                 .any(|word| code.contains(word));
-        let (false, Some(user)) = (about_place, &account.user) else { return };
-        if self.refusal(account).is_none() {
+        if !about_place && self.refused.note(account, code) {
             tracing::warn!(code, "slack_stream_refused");
         }
-        self.refused.lock().insert(user.clone(), (Instant::now(), code.to_owned()));
     }
 }
 
