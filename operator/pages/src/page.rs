@@ -141,6 +141,8 @@ pub struct ThreadPage {
     pub live: bool,
     /// What was searched for.
     pub query: String,
+    /// There are older lines that were found and are not listed.
+    pub cut: bool,
     /// The visitor's forms; nothing where they may not write.
     pub replies: Option<PageReplies>,
 }

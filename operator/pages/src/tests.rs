@@ -344,7 +344,10 @@ fn a_search_shows_what_it_found_and_the_page_the_newest_message() {
     assert_eq!((page.steps.len(), crate::is_on_page(&aside)), (2, false));
     let found = crate::render_thread(&page, &PageVisitor::default());
     assert!(found.contains("1 found") && !found.contains("newest</a>"), "{found}");
-    assert!(found.contains("id=\"n1\""), "{found}");
+    assert!(found.contains("id=\"n1\"") && !found.contains("there are older"), "{found}");
+    page.cut = true;
+    let found = crate::render_thread(&page, &PageVisitor::default());
+    assert!(found.contains("1 found, the newest: there are older ones"), "{found}");
 }
 
 #[test]

@@ -23,6 +23,19 @@ pub(super) fn list_budgets(context: &GatewayContext, threads: &[ListedThread]) -
     found.map(|repo| describe_budgets(&repo, Timestamp::now())).collect()
 }
 
+/// People who have a budget of this Repo.
+pub(super) fn list_people<'a>(
+    budgets: &'a [RepoBudgets],
+    repo: &Repo,
+) -> impl Iterator<Item = &'a String> {
+    let (namespace, name) = (repo.namespace().unwrap_or_default(), repo.name_any());
+    let own = budgets.iter().filter(move |one| one.namespace == namespace && one.repo == name);
+    own.flat_map(|one| &one.lines).filter_map(|line| match &line.owner {
+        BudgetOwner::Person(user) => Some(user),
+        BudgetOwner::Repo | BudgetOwner::Team(_) => None,
+    })
+}
+
 fn describe_budgets(repo: &Repo, now: Timestamp) -> RepoBudgets {
     let limits = &repo.spec.limits;
     let moment = calendar::find_moment(now, &limits.time_zone);

@@ -45,7 +45,8 @@ use codebutler_git::mirror::RepoMirrors;
 use codebutler_history::ThreadPlace;
 use codebutler_mcp_servers::sign_in::{DONE, OPEN};
 use codebutler_pages::{
-    ICON, ListFilter, ListedThread, SCRIPT, STYLE, StepView, ThreadPage, ThreadSummary, UserNames,
+    ICON, ListFilter, ListedThread, RepoBudgets, SCRIPT, STYLE, StepView, ThreadPage,
+    ThreadSummary, UserNames,
 };
 use codebutler_runtime::listen::listen_on;
 use http::header;
@@ -179,13 +180,19 @@ impl Pages {
         self.sight.slack.call_progress(&ThreadKey { namespace, name }).await
     }
 
-    /// Names of the people of all these threads.
-    async fn names_of_all(&self, viewer: &PageViewer, threads: &[ListedThread]) -> UserNames {
+    /// Names of the people of all these threads, and of those who have these budgets.
+    async fn names_of_all(
+        &self,
+        viewer: &PageViewer,
+        threads: &[ListedThread],
+        budgets: &[RepoBudgets],
+    ) -> UserNames {
         let mut names = UserNames::new();
         for repo in self.sight.context.repos.state() {
             let own = threads.iter().filter(|one| one.summary.repo == repo.name_any());
             let people = list_people(own.map(|one| &one.summary));
-            let people = people.into_iter().chain(viewer.user());
+            let people = people.into_iter().chain(budgets::list_people(budgets, &repo));
+            let people = people.chain(viewer.user());
             names.extend(self.sight.slack.names(&repo, people, PEOPLE).await);
         }
         names
@@ -242,7 +249,7 @@ async fn serve_list(
     let Wanted { q: query, state, repo, person, cost, page } = wanted;
     let filter = ListFilter { state, query, repo, person, cost, page };
     let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
-    let (names, now) = (pages.names_of_all(&viewer, &threads).await, millis_now());
+    let (names, now) = (pages.names_of_all(&viewer, &threads, &[]).await, millis_now());
     Ok(Html(codebutler_pages::render_list(
         threads,
         &filter,
@@ -272,8 +279,9 @@ async fn serve_costs(
         let repo = pages.sight.context.repo(place.namespace(), &one.summary.repo);
         one.zone = repo.map(|repo| repo.spec.limits.time_zone.clone()).unwrap_or_default();
     }
-    let (names, now) = (pages.names_of_all(&viewer, &threads).await, millis_now());
     let budgets = budgets::list_budgets(&pages.sight.context, &threads);
+    let names = pages.names_of_all(&viewer, &threads, &budgets).await;
+    let now = millis_now();
     let page = codebutler_pages::render_costs;
     Ok(Html(page(&threads, &budgets, (days, now), &names, &viewer.visitor(&names))))
 }
@@ -310,13 +318,17 @@ async fn serve_thread(
         (None, None) => newest,
     };
     let first = first.max(summary.foreign + 1);
-    let lines = match query.as_str() {
+    let mut lines = match query.as_str() {
         "" => pages.shelf.lines(&place, first, LINES).await?,
         query => {
             let _turn = pages.limits.heavy(viewer.person()).await?;
-            pages.shelf.find(&place, query, FOUND).await?
+            pages.shelf.find(&place, query, FOUND + 1).await?
         }
     };
+    let cut = !query.is_empty() && lines.len() > FOUND;
+    if cut {
+        lines.remove(0);
+    }
     let upto = lines.last().map_or(first.saturating_sub(1), |(n, _)| *n);
     let steps = list_steps(&lines, &names);
     let replies = match query.as_str() {
@@ -332,6 +344,7 @@ async fn serve_thread(
         names,
         upto,
         query,
+        cut,
         now: millis_now(),
         slack: pages.conversation(&place).is_some(),
         summary,

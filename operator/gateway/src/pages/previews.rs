@@ -6,8 +6,8 @@ use codebutler_slack::{PreviewAsked, PreviewShown};
 use futures::FutureExt as _;
 use kube::ResourceExt as _;
 
-use super::Pages;
 use super::door::PageViewer;
+use super::{Pages, base_path};
 
 impl Pages {
     /// Registers this as the source of link previews in Slack.
@@ -36,7 +36,7 @@ impl Pages {
         }
         self.sight.overlay(&place, &mut summary);
         let names = self.names(&PageViewer::Anyone, &place, &summary).await;
-        let shown = preview_page(&summary, &names)?;
+        let shown = preview_page(&base_path(&place), &summary, &names)?;
         Some(PreviewShown { title: shown.title, facts: shown.facts })
     }
 }

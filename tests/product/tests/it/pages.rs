@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use codebutler_crds::Repo;
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use futures::StreamExt as _;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::support::{Setup, Team, asks};
@@ -141,6 +144,17 @@ async fn strangers_and_other_sites_get_nothing() {
         assert_eq!(answer.status(), 404, "{odd}");
         assert!(answer.text().await.unwrap().contains("There is no such page"), "{odd}");
     }
+    // Who has a budget and no thread is called by their name in the costs.
+    let ben = &team.stack.users["ben"];
+    let budget = json!({"people": {"users": [{"user": ben, "perDay": "5"}]}});
+    let budget = Patch::Merge(json!({"spec": {"limits": {"budget": budget}}}));
+    let repos: Api<Repo> = Api::namespaced(team.stack.cluster.client(), &team.stack.place.team);
+    repos.patch("shop", &PatchParams::default(), &budget).await.unwrap();
+    let named = format!("<a href=\"/?person={ben}\">ben</a>");
+    team.until("a name in the costs", || async {
+        text(&team, "/costs").await.contains(&named).then_some(())
+    })
+    .await;
     let answer = client.get(url(&team, "/")).send().await.unwrap();
     let policy = answer.headers()["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
@@ -175,7 +189,7 @@ async fn the_first_page_of_a_long_thread_comes_at_once() {
     assert!(first.contains("id=\"n1\"") && first.contains("Later"));
     // Whatever the case, and of too many the newest ones.
     let found = text(&team, &format!("{path}?q=A%20LINE%20OF")).await;
-    assert!(found.contains("200 found"), "{found}");
+    assert!(found.contains("200 found, the newest: there are older ones"), "{found}");
     for (n, is_shown) in [(5000, true), (4801, true), (4800, false), (1, false)] {
         assert_eq!(found.contains(&format!("id=\"n{n}\"")), is_shown, "{n}");
     }
