@@ -252,6 +252,13 @@ impl ModelCard {
         self
     }
 
+    /// The same model, able to draw images and to do nothing else.
+    #[must_use]
+    pub fn drawing_only(mut self) -> Self {
+        self.output_modalities = vec!["image".to_owned()];
+        self
+    }
+
     /// The same model with another role's script.
     #[must_use]
     pub fn playing(self, role: &str) -> Self {

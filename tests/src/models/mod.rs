@@ -143,6 +143,7 @@ impl ModelServer {
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat::serve_chat))
+            .route("/v1/images", post(media::serve_routed_images))
             .route("/v1/images/generations", post(media::serve_images))
             .route("/v1/images/edits", post(media::serve_edits))
             .route("/v1/audio/transcriptions", post(media::serve_transcriptions))

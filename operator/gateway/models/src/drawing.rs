@@ -59,31 +59,48 @@ impl SentImage {
 pub(crate) struct DrawingJob {
     pub model: String,
     pub order: DrawingOrder,
-    is_chat: bool,
 }
 
-/// True where images are the answer of a chat, one for each call.
-pub(crate) fn draws_by_chat(dialect: ApiDialect) -> bool {
-    dialect == ApiDialect::OpenRouter
+/// API by which a model is asked for images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DrawingApi {
+    /// OpenAI's, of which there are two endpoints.
+    OpenAi,
+    /// OpenRouter's own, for models that write no words.
+    OpenRouter,
+    /// A chat whose answer is one image.
+    Chat,
+}
+
+impl DrawingApi {
+    fn of(order: &DrawingOrder, shape: &RequestShape<'_>) -> Self {
+        if shape.dialect != ApiDialect::OpenRouter {
+            return Self::OpenAi;
+        }
+        // It knows neither masks nor what providers may keep of what they are sent.
+        let is_free = image_routing(shape.role).is_none();
+        let is_own = shape.facts.draws_only && order.mask.is_none() && is_free;
+        if is_own { Self::OpenRouter } else { Self::Chat }
+    }
 }
 
 impl DrawingJob {
-    /// The calls that an order takes.
+    /// The calls that an order takes. OpenRouter gives one image for each: many of its providers make no more at once.
     pub(crate) fn split(model: &str, dialect: ApiDialect, order: &DrawingOrder) -> Vec<Self> {
-        let job = |order: DrawingOrder, is_chat| Self { model: model.to_owned(), order, is_chat };
-        if !draws_by_chat(dialect) {
-            return vec![job(order.clone(), false)];
+        let job = |order: DrawingOrder| Self { model: model.to_owned(), order };
+        if dialect != ApiDialect::OpenRouter {
+            return vec![job(order.clone())];
         }
-        let one = || DrawingOrder { count: 1, ..order.clone() };
-        (0..order.count).map(|_| job(one(), true)).collect()
+        (0..order.count).map(|_| job(DrawingOrder { count: 1, ..order.clone() })).collect()
     }
 
     /// Below the provider's base URL.
-    pub(crate) const fn path(&self) -> &'static [&'static str] {
-        match (self.is_chat, self.order.sources.is_empty()) {
-            (true, _) => &["chat", "completions"],
-            (false, true) => &["images", "generations"],
-            (false, false) => &["images", "edits"],
+    pub(crate) fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
+        match (DrawingApi::of(&self.order, shape), self.order.sources.is_empty()) {
+            (DrawingApi::Chat, _) => &["chat", "completions"],
+            (DrawingApi::OpenRouter, _) => &["images"],
+            (DrawingApi::OpenAi, true) => &["images", "generations"],
+            (DrawingApi::OpenAi, false) => &["images", "edits"],
         }
     }
 
@@ -98,15 +115,16 @@ impl DrawingJob {
     /// The body to send, and its type.
     pub(crate) fn body(&self, shape: &RequestShape<'_>) -> (HeaderValue, Bytes) {
         let json = HeaderValue::from_static("application/json");
-        if self.is_chat {
-            return (json, chat_request(&self.order, shape).to_string().into());
+        match DrawingApi::of(&self.order, shape) {
+            DrawingApi::Chat => (json, chat_request(&self.order, shape).to_string().into()),
+            DrawingApi::OpenRouter => (json, image_request(&self.order, shape).to_string().into()),
+            DrawingApi::OpenAi if self.order.sources.is_empty() => {
+                let fields = image_fields(&self.order, shape.id);
+                let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+                (json, Value::Object(fields.collect()).to_string().into())
+            }
+            DrawingApi::OpenAi => edit_form(&self.order, shape.id),
         }
-        if self.order.sources.is_empty() {
-            let fields = image_fields(&self.order, shape.id);
-            let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-            return (json, Value::Object(fields.collect()).to_string().into());
-        }
-        edit_form(&self.order, shape.id)
     }
 }
 
@@ -210,6 +228,29 @@ fn edit_form(order: &DrawingOrder, id: &str) -> (HeaderValue, Bytes) {
     (kind.unwrap_or(HeaderValue::from_static("multipart/form-data")), body.freeze())
 }
 
+/// An image as a part of a request, in its bytes.
+fn image_part(image: &SentImage) -> Value {
+    let url = format!("data:{};base64,{}", image.kind, STANDARD.encode(&image.bytes));
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+/// The request of OpenRouter's images API.
+fn image_request(order: &DrawingOrder, shape: &RequestShape<'_>) -> Value {
+    let mut request = json!({
+        "model": shape.id,
+        "prompt": full_prompt(order),
+        "aspect_ratio": aspect_ratio(order),
+        "quality": order.quality,
+    });
+    if order.transparent {
+        (request["background"], request["output_format"]) = ("transparent".into(), "png".into());
+    }
+    if !order.sources.is_empty() {
+        request["input_references"] = order.sources.iter().map(image_part).collect();
+    }
+    request
+}
+
 /// A chat whose answer is an image.
 fn chat_request(order: &DrawingOrder, shape: &RequestShape<'_>) -> Value {
     let mut words = full_prompt(order);
@@ -222,10 +263,7 @@ fn chat_request(order: &DrawingOrder, shape: &RequestShape<'_>) -> Value {
         );
     }
     let mut content = vec![json!({"type": "text", "text": words})];
-    for image in order.sources.iter().chain(&order.mask) {
-        let url = format!("data:{};base64,{}", image.kind, STANDARD.encode(&image.bytes));
-        content.push(json!({"type": "image_url", "image_url": {"url": url}}));
-    }
+    content.extend(order.sources.iter().chain(&order.mask).map(image_part));
     let mut config = json!({"aspect_ratio": aspect_ratio(order), "quality": order.quality});
     if order.transparent {
         (config["background"], config["output_format"]) = ("transparent".into(), "png".into());

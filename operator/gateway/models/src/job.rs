@@ -37,7 +37,7 @@ impl ModelJob {
             Self::Search(_) if self.is_native(shape.dialect) => &["messages"],
             Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
             Self::Speech(_) => RecordingShape::of(shape).path(),
-            Self::Drawing(job) => job.path(),
+            Self::Drawing(job) => job.path(shape),
         }
     }
 

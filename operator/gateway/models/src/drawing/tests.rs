@@ -20,13 +20,22 @@ fn sent() -> SentImage {
 
 /// Path, type and body of each call.
 fn asked(dialect: ApiDialect, order: &DrawingOrder) -> Vec<(String, String, Bytes)> {
-    let role = json!({"default": "m/x", "routing": {"requireParameters": true, "dataCollection": "deny", "only": ["a"]}});
+    let routing = json!({"requireParameters": true, "dataCollection": "deny", "only": ["a"]});
+    asked_of(&KnownModelFacts::default(), &routing, (dialect, order))
+}
+
+/// The same, of a model with these facts and with the role's routing.
+fn asked_of(
+    facts: &KnownModelFacts,
+    routing: &Value,
+    (dialect, order): (ApiDialect, &DrawingOrder),
+) -> Vec<(String, String, Bytes)> {
+    let role = json!({"default": "m/x", "routing": routing});
     let role: RoleModel = serde_json::from_value(role).unwrap();
-    let facts = KnownModelFacts::default();
     let shape = RequestShape {
         dialect,
         id: "brush",
-        facts: &facts,
+        facts,
         role: &role,
         session: "s",
         affordable: None,
@@ -35,7 +44,7 @@ fn asked(dialect: ApiDialect, order: &DrawingOrder) -> Vec<(String, String, Byte
     let jobs = DrawingJob::split("p/brush", dialect, order);
     let asked = jobs.iter().map(|job| {
         let (kind, body) = job.body(&shape);
-        (job.path().join("/"), kind.to_str().unwrap().to_owned(), body)
+        (job.path(&shape).join("/"), kind.to_str().unwrap().to_owned(), body)
     });
     asked.collect()
 }
@@ -95,6 +104,33 @@ fn openrouter_is_asked_for_each_in_a_chat() {
         "{words}"
     );
     assert!(content[2]["image_url"]["url"].as_str().unwrap().starts_with("data:image/png;base64,"));
+}
+
+#[test]
+fn a_model_that_writes_no_words_is_asked_by_openrouters_own_images_api() {
+    let facts = KnownModelFacts { draws_only: true, ..KnownModelFacts::default() };
+    let ask = |routing: Value, order: &DrawingOrder| {
+        asked_of(&facts, &routing, (ApiDialect::OpenRouter, order))
+    };
+    let wanted =
+        DrawingOrder { sources: vec![sent()], area: Some("the tail".to_owned()), ..order() };
+    let calls = ask(json!({"only": ["a"]}), &wanted);
+    assert_eq!(calls.len(), 2, "one image each");
+    let (path, kind, body) = &calls[0];
+    assert_eq!((path.as_str(), kind.as_str()), ("images", "application/json"));
+    let mut body: Value = serde_json::from_slice(body).unwrap();
+    let sources = body["input_references"].take();
+    assert_eq!(sources.as_array().map(Vec::len), Some(1));
+    assert!(sources[0]["image_url"]["url"].as_str().unwrap().starts_with("data:image/png;base64,"));
+    let words = "A fox\n\nChange only this part: the tail. Leave everything else exactly as it is.";
+    let expected = json!({"model": "brush", "prompt": words, "aspect_ratio": "3:2", "quality": "high",
+        "background": "transparent", "output_format": "png", "input_references": null});
+    assert_eq!(body, expected);
+    // It knows neither a mask nor a policy on data: a chat has both.
+    let masked = DrawingOrder { mask: Some(sent()), ..wanted.clone() };
+    for calls in [ask(json!({}), &masked), ask(json!({"zdr": true}), &wanted)] {
+        assert_eq!(calls[0].0, "chat/completions");
+    }
 }
 
 #[test]

@@ -243,6 +243,29 @@ async fn openrouter_draws_each_in_a_chat_and_names_its_cost() {
 }
 
 #[tokio::test]
+async fn a_model_that_only_draws_has_openrouters_own_images_api() {
+    let brush = ModelCard::new("scripted/brush").drawing_only();
+    let provider = ModelOptions::default().offer(brush);
+    let spec = json!({"model": {"api": "OpenRouter"}});
+    let world = begin(provider, &spec, &json!({"image": "scripted/brush"})).await;
+    eventually("the list is known", || async {
+        let catalog = &world.gateway.models.models.catalog;
+        catalog.facts(&world.repo().await, "scripted/brush").draws_only
+    })
+    .await;
+    let drawn =
+        first(&world, &wants("run.1.0", "A fox", &json!({"count": 2, "size": "portrait"}))).await;
+    assert_eq!((drawn["images"].as_array().unwrap().len(), &drawn["cost"]), (2, &json!("0.078")));
+    assert_eq!(settled(&world).await, NanoUsd(78_000_000));
+    let asked = world.models.requests();
+    let shapes: Vec<_> = asked.iter().map(|one| (one.status, &one.body["aspect_ratio"])).collect();
+    assert_eq!(shapes, [(200, &json!("2:3")); 2], "{asked:?}");
+    let (status, body) = draw(&world, &wants("run.2.0", "something forbidden", &json!({}))).await;
+    assert!(status >= 400 && said(&body).contains("flagged"), "{status} {body}");
+    assert_eq!(settled(&world).await, NanoUsd(78_000_000), "a refusal costs nothing");
+}
+
+#[tokio::test]
 async fn without_a_model_or_the_money_nothing_is_made() {
     let world = begin(ModelOptions::default(), &json!({}), &json!({})).await;
     let (status, body) = draw(&world, &wants("run.1.0", "A fox", &json!({}))).await;
