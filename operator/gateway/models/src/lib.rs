@@ -64,6 +64,7 @@ use codebutler_gateway_core::speech::{SoundRecording, SpeechDesk, SpeechError, S
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
@@ -203,17 +204,10 @@ fn choose_searcher(
     });
     let cheapest = able.min_by_key(|(price, ..)| *price);
     cheapest.map(|(_, model, dialect)| (model, dialect)).ok_or_else(|| {
-        let message = match wanted {
-            Some(wanted) => format!(
-                "the model `{wanted}` of spec.web.searchModel is none of this role's, or can't search the web: a \
-                 person has to name one of OpenRouter's or Anthropic's, or one of OpenAI's search models, that the \
-                 role has"
-            ),
-            None => "no web search is to be had: none of this role's models can search, and neither the Repo \
-                     (spec.web.search) nor the installation (--search-provider) names a search service. Work with \
-                     what you have, or ask a person to look it up"
-                .to_owned(),
-        };
+        let own = caller.role.spec.model.talking();
+        let dialects =
+            own.map(|(_, model)| ApiDialect::of(&catalog.route(&caller.repo, model).provider));
+        let message = search::explain_unable(wanted, &caller.role.name_any(), dialects);
         ApiError::new(ErrorCode::Forbidden, message)
     })
 }

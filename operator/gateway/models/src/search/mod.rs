@@ -37,6 +37,36 @@ pub(crate) fn can_search(dialect: ApiDialect, id: &str) -> bool {
     }
 }
 
+/// Says what a person can set where no model of a role searches. `wanted` is the model that the Repo names for it, and
+/// `dialects` are those of the role's models.
+pub(crate) fn explain_unable(
+    wanted: Option<&str>,
+    role: &str,
+    dialects: impl IntoIterator<Item = ApiDialect>,
+) -> String {
+    let way = if dialects.into_iter().any(|dialect| dialect == ApiDialect::OpenAi) {
+        format!(
+            "of OpenAI's models only its search models search, such as gpt-5-search-api. A person puts one of them last \
+             into spec.model.pool of AgentRole `{role}` and names it in spec.web.searchModel of the Repo, or names a \
+             search service in spec.web.search"
+        )
+    } else {
+        format!(
+            "a person has to name a search service in spec.web.search of the Repo, or a model of OpenRouter's or \
+             Anthropic's in spec.model.pool of AgentRole `{role}`"
+        )
+    };
+    match wanted {
+        Some(wanted) => format!(
+            "the model `{wanted}` of spec.web.searchModel is none of this role's, or can't search the web: {way}"
+        ),
+        None => format!(
+            "no web search is to be had: none of this role's models can search, and neither the Repo nor the installation \
+             (--search-provider) names a search service: {way}. Work with what you have, or ask a person to look it up"
+        ),
+    }
+}
+
 /// Way out where an organization has Anthropic's search switched off.
 pub(crate) const SWITCH: &str =
     ". An administrator of the account switches web search on in the Claude Console, under Privacy";
@@ -302,6 +332,22 @@ mod tests {
         assert_eq!(found[0].title, found[0].url);
         assert_eq!(without_tracking("https://a.b/?utm_source=openai"), "https://a.b/");
         assert_eq!(without_tracking("https://a.b/x?a=utm_"), "https://a.b/x?a=utm_");
+    }
+
+    #[test]
+    fn who_has_no_model_that_searches_hears_what_to_set_for_its_provider() {
+        let unable = |wanted, dialect| explain_unable(wanted, "coder", [dialect]);
+        let openai = unable(None, ApiDialect::OpenAi);
+        for part in ["gpt-5-search-api", "spec.model.pool of AgentRole `coder`", "spec.web.search"]
+        {
+            assert!(openai.contains(part), "{part}: {openai}");
+        }
+        let wanted = unable(Some("gpt-5.6"), ApiDialect::OpenAi);
+        assert!(wanted.starts_with("the model `gpt-5.6` of spec.web.searchModel"), "{wanted}");
+        assert!(wanted.contains("gpt-5-search-api"), "{wanted}");
+        let plain = unable(None, ApiDialect::Plain);
+        assert!(plain.contains("spec.web.search of the Repo"), "{plain}");
+        assert!(!plain.contains("OpenAI"), "{plain}");
     }
 
     #[test]
