@@ -54,6 +54,8 @@ pub(crate) struct SharedMessage {
     pub is_turned: bool,
     /// A picture with more pixels on a side than all models take.
     pub is_long: bool,
+    /// Recorded in Slack itself, as sound or as a video.
+    pub is_clip: bool,
 }
 
 /// A smaller picture of a file, made by Slack: a JPEG or PNG, whatever the file is.
@@ -109,6 +111,7 @@ impl SharedMessage {
             is_long: ["original_w", "original_h"]
                 .iter()
                 .any(|side| value[*side].as_u64().is_some_and(|pixels| pixels > LONGEST)),
+            is_clip: matches!(value["subtype"].as_str(), Some("slack_audio" | "slack_video")),
         }
     }
 
@@ -117,7 +120,9 @@ impl SharedMessage {
         let end = self.name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
         // Slack does not know the voice messages of every phone.
         let is_unknown = matches!(&*self.mimetype, "application/octet-stream" | "application/ogg");
-        self.mimetype.starts_with("audio/") || (is_unknown && SOUNDS.contains(&&*end))
+        // Who records a clip speaks in it; its container is one that providers take as sound.
+        let is_spoken = self.is_clip && self.mimetype.starts_with("video/");
+        self.mimetype.starts_with("audio/") || is_spoken || (is_unknown && SOUNDS.contains(&&*end))
     }
 
     /// Why it can't be had, as Slack says.
@@ -351,6 +356,12 @@ mod tests {
         ] {
             assert!(!is_sound(name, kind), "{name} {kind}");
         }
+        let is_heard = |subtype: Value| {
+            let clip = json!({"id": "F1", "name": "clip.mp4", "mimetype": "video/mp4", "subtype": subtype});
+            serde_json::from_value::<SharedMessage>(clip).unwrap().is_sound()
+        };
+        assert!(is_heard(json!("slack_video")) && is_heard(json!("slack_audio")));
+        assert!(!is_heard(json!("other")) && !is_heard(Value::Null));
     }
 
     #[test]

@@ -201,7 +201,13 @@ fn describe_text<'a>(file: &SharedMessage, shown: &'a ShownText) -> (&'a str, St
 /// that follow the message.
 fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
     let form = pictures::picture_form(file);
+    let is_video = form.is_none() && file.mimetype.starts_with("video/");
     let what = match form {
+        None if is_video => {
+            "a video, of which nothing is seen or heard. Ask for words or pictures, or for a clip recorded in Slack, \
+             whose sound is heard"
+                .to_owned()
+        }
         None => "not shown here".to_owned(),
         Some(PictureForm::Unseen(why)) => format!("a picture, not shown: {why}"),
         Some(_) if !is_offered => {
@@ -221,7 +227,7 @@ fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
         Some(_) if file.size > MAX_SHARED_FILE => {
             format!("{what}, and with more than {} MiB too large to be read", MAX_SHARED_FILE >> 20)
         }
-        Some(path) if is_whole && is_offered => format!("{what}: `{path}`"),
+        Some(path) if is_video || (is_whole && is_offered) => format!("{what}: `{path}`"),
         Some(path) if form.is_some() => format!("{what}; the original is `{path}`"),
         Some(path) => format!("{what}: Read `{path}`"),
         None => what,
@@ -355,6 +361,9 @@ mod tests {
         assert!(heic.ends_with("; the original is `slack:F1`"), "{heic}");
         let huge = describe_unshown(&of("image/jpeg", 9 << 20, false), true);
         assert!(huge.contains("more than 3 MiB") && huge.contains("you do not see it"), "{huge}");
+        let video = describe_unshown(&of("video/mp4", 10, false), true);
+        assert!(video.starts_with("a video, of which nothing is seen or heard"), "{video}");
+        assert!(video.ends_with("whose sound is heard: `slack:F1`"), "{video}");
         let other = describe_unshown(&of("application/zip", 10, true), true);
         assert_eq!(other, "not shown here: Read `slack:F1`");
     }
