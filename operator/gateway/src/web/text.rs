@@ -135,9 +135,41 @@ pub(super) fn page_text(body: &[u8], html: bool) -> String {
         return without_tags(&String::from_utf8_lossy(body));
     }
     if html && let Ok(text) = html2text::config::plain().string_from_read(body, WIDTH) {
-        return text;
+        return match page_title(body) {
+            Some(title) if !begins_with(&text, &title) => format!("{title}\n\n{text}"),
+            _ => text,
+        };
     }
     String::from_utf8_lossy(body).into_owned()
+}
+
+/// Bytes of a page in which its title is looked for, and bytes and characters of the title itself.
+const HEAD: usize = 64 * 1024;
+const LONG_TITLE: usize = 1_000;
+const TITLE: usize = 300;
+
+/// The title of a page, which is not laid out with what it shows.
+fn page_title(body: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(&body[..body.len().min(HEAD)]);
+    // As long as the head itself: places in one are those in the other.
+    let lower = head.to_ascii_lowercase();
+    let lower = &lower[..lower.find("<body").unwrap_or(lower.len())];
+    let tag = lower.find("<title>").or_else(|| lower.find("<title "))?;
+    let from = tag + lower[tag..].find('>')? + 1;
+    let words = &head[from..from + lower[from..].find("</title")?];
+    let words = &words[..words.floor_char_boundary(LONG_TITLE)];
+    // In a title only references to characters mean anything.
+    let plain = format!("<p>{}</p>", words.replace('<', "&lt;"));
+    let plain = html2text::config::plain().string_from_read(plain.as_bytes(), LONG_TITLE).ok()?;
+    let line = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title: String = line.chars().take(TITLE).collect();
+    (!title.is_empty()).then_some(title)
+}
+
+/// True if a page's own first line says its title, as a heading or not.
+fn begins_with(text: &str, title: &str) -> bool {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+    first.is_some_and(|line| line.trim_start_matches(['#', ' ']) == title)
 }
 
 /// The text outside of everything between `<` and `>`.
@@ -166,6 +198,28 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("alert"), "{text}");
+        assert!(text.starts_with("T\n\n"), "{text}");
+    }
+
+    #[test]
+    fn a_title_is_one_line_above_the_page_and_not_said_twice() {
+        let text = |head: &str, body: &str| {
+            let page = format!("<html><head>{head}</head><body>{body}</body></html>");
+            page_text(page.as_bytes(), true)
+        };
+        let first = |head: &str| {
+            let page = text(head, "<p>Words.</p>");
+            page.lines().find(|line| !line.trim().is_empty()).unwrap().to_owned()
+        };
+        let odd = "<TITLE lang='en'>Fish &amp;\n chips &lt;b></TITLE>";
+        assert_eq!(first(odd), "Fish & chips <b>");
+        assert_eq!(first("<title>  </title>"), "Words.");
+        assert_eq!(first(&format!("<title>{}</title>", "é".repeat(9_000))).chars().count(), 300);
+        for none in ["<title>never closed", "<body><svg><title>Icon</title></svg>", ""] {
+            assert_eq!(page_title(none.as_bytes()), None, "{none}");
+        }
+        let heading = text("<title>Cart</title>", "<h1>Cart</h1><p>Words.</p>");
+        assert_eq!(heading.matches("Cart").count(), 1, "{heading}");
     }
 
     #[test]
