@@ -186,8 +186,9 @@ fn show_text(
     hints: &EncodingHints,
     is_pointer: bool,
 ) -> Result<String, ToolError> {
+    let source = describe_source(&at.shown, &raw);
     let file = OpenedFile::of_text(at, form, raw);
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = source.into_iter().map(str::to_owned).collect();
     if is_pointer {
         notes.push("a pointer to a file that Git LFS keeps; its content is not here".to_owned());
     }
@@ -210,6 +211,22 @@ fn show_text(
         let _ = writeln!(shown, "({note})");
     }
     Ok(shown + &text)
+}
+
+/// The remark on a text that is the source of something else, with the way to what it says.
+fn describe_source(shown: &str, raw: &str) -> Option<&'static str> {
+    if raw.starts_with("{\\rtf") {
+        return Some(
+            "the source of a rich text file (RTF): where its words are lost in markup, ask for a .docx, a PDF or plain text",
+        );
+    }
+    let is_mail = shown.rsplit_once('.').is_some_and(|(_, end)| end.eq_ignore_ascii_case("eml"));
+    let is_encoded =
+        |line: &str| line.trim().eq_ignore_ascii_case("content-transfer-encoding: base64");
+    (is_mail && raw.lines().any(is_encoded)).then_some(
+        "the source of a mail with parts in base64: decode them with a program of the workspace, in Bash, or ask for its \
+         attachments as files",
+    )
 }
 
 /// Lines with their numbers, so many from so many on.

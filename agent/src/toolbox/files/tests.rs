@@ -116,6 +116,24 @@ fn pictures_are_shown_and_notebooks_told() {
 }
 
 #[test]
+fn the_source_of_a_rich_text_or_a_mail_is_named_with_the_way_to_its_words() {
+    let place = place();
+    let told = |path: &str, content: &str| {
+        place.put(path, content);
+        place.read(path, None, None).unwrap()
+    };
+    let rich = told("letter.rtf", "{\\rtf1\\ansi Hello}\n");
+    assert!(rich.starts_with("(the source of a rich text file (RTF)"), "{rich}");
+    assert!(rich.contains("ask for a .docx") && rich.contains("Hello"), "{rich}");
+    let part = "Content-Type: application/pdf\r\ncontent-transfer-encoding: BASE64\r\n\r\nJVBE\r\n";
+    let mail = told("alert.EML", part);
+    assert!(mail.contains("(the source of a mail with parts in base64"), "{mail}");
+    for (path, content) in [("plain.eml", "Subject: x\n\nHello\n"), ("a.txt", part)] {
+        assert!(!told(path, content).contains("the source of"), "{path}");
+    }
+}
+
+#[test]
 fn a_file_of_one_character_can_be_edited() {
     let place = place();
     place.put("n", "1\n");
