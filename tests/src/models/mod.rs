@@ -20,6 +20,7 @@ mod otherwise;
 mod play;
 mod reply;
 mod respond;
+mod responses;
 mod script;
 mod searching;
 mod sign;
@@ -149,6 +150,7 @@ impl ModelServer {
             .route("/v1/audio/transcriptions", post(media::serve_transcriptions))
             .route("/v1/generation", get(generation::serve_generation))
             .route("/v1/messages", post(messages::serve_messages))
+            .route("/v1/responses", post(responses::serve_responses))
             .route("/v1/models", get(catalogue::serve_models))
             .route("/v1/key", get(catalogue::serve_key))
             .route("/v1/model/{author}/{slug}", get(catalogue::serve_model))

@@ -27,6 +27,9 @@ struct BillingAnswer<'a> {
     /// Blocks of an answer in Anthropic's own words.
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+    /// Items of an answer of OpenAI's Responses API.
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
     /// Seconds of a transcription.
     #[serde(default, deserialize_with = "lenient_amount")]
     duration: Option<f64>,
@@ -49,9 +52,11 @@ struct Reported<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     completion_tokens_details: Option<&'a RawValue>,
-    /// Details of the prompt's tokens, in OpenAI's answers with images.
+    /// Details of the tokens in OpenAI's answers with images, and in its Responses API.
     #[serde(borrow, default)]
     input_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_tokens_details: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "lenient_count")]
     cache_read_input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient_count")]
@@ -151,8 +156,8 @@ impl Reported<'_> {
     }
 
     fn usage(&self) -> TokenUsage {
-        let sent = Details::read(self.prompt_tokens_details);
-        let received = Details::read(self.completion_tokens_details);
+        let sent = Details::read(self.prompt_tokens_details.or(self.input_tokens_details));
+        let received = Details::read(self.completion_tokens_details.or(self.output_tokens_details));
         let told = [sent.cached, self.cache_read_input_tokens, self.prompt_cache_hit_tokens];
         let cached = told.into_iter().flatten().max().unwrap_or(0);
         let told = [sent.written, self.cache_creation_input_tokens];
@@ -188,7 +193,8 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
     let choices = answer.choices.is_some_and(|choices| choices.get().starts_with('['));
     let text = answer.text.is_some_and(|text| text.get().starts_with('"'));
     let blocks = answer.content.is_some_and(|content| content.get().starts_with('['));
-    let completed = choices || text || blocks || answer.data.is_some();
+    let items = answer.output.is_some_and(|output| output.get().starts_with('['));
+    let completed = choices || text || blocks || items || answer.data.is_some();
     let reported = answer.usage.as_ref();
     let nothing = TokenUsage { calls: 1, ..TokenUsage::default() };
     let usage = reported.map_or(nothing, Reported::usage);
@@ -291,6 +297,22 @@ mod tests {
             };
             assert_eq!(bill, ProviderBill::priced(usage), "{text}");
         }
+    }
+
+    #[test]
+    fn an_answer_of_the_responses_api_is_billed_by_its_own_words() {
+        let answer = r#"{"object":"response","error":null,"output":[{"type":"message"}],"usage":{"input_tokens":900,
+            "input_tokens_details":{"cached_tokens":300},"output_tokens":40,"output_tokens_details":{"reasoning_tokens":25}}}"#;
+        let bill = read_bill(answer.as_bytes()).unwrap();
+        assert!(bill.completed && bill.reported && !bill.priced);
+        let TokenUsage {
+            prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, ..
+        } = bill.usage;
+        assert_eq!(
+            (prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens),
+            (900, 300, 40, 25)
+        );
+        assert!(find_failure(answer.as_bytes()).is_none());
     }
 
     #[test]

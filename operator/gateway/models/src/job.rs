@@ -14,9 +14,9 @@ use super::form::RecordingForm;
 use super::prepare::RequestShape;
 use super::recording::{self, RecordingShape};
 use super::request::{ForwardableRequest, RequestError};
-use super::search;
+use super::search::SearchApi;
 
-/// Bytes of what a search shows to the model, which are billed as if they had been sent. Anthropic shows whole pages.
+/// Bytes of what a search shows to the model, which are billed as if they had been sent. Anthropic and OpenAI show whole pages.
 const FOUND: usize = 16 * 1024;
 const FOUND_WHOLE: usize = 96 * 1024;
 
@@ -34,8 +34,8 @@ impl ModelJob {
     /// Below the provider's base URL.
     pub(crate) fn path(&self, shape: &RequestShape<'_>) -> &'static [&'static str] {
         match self {
-            Self::Search(_) if self.is_native(shape.dialect) => &["messages"],
-            Self::Chat(_) | Self::Search(_) => &["chat", "completions"],
+            Self::Search(_) => SearchApi::of(shape.dialect, shape.id).path(),
+            Self::Chat(_) => &["chat", "completions"],
             Self::Speech(_) => RecordingShape::of(shape).path(),
             Self::Drawing(job) => job.path(shape),
         }
@@ -89,7 +89,10 @@ impl ModelJob {
             Self::Search(request) => {
                 // OpenRouter's list tells no price of a search.
                 let search = estimate::price_searches(1, price);
-                let found = if self.is_native(shape.dialect) { FOUND_WHOLE } else { FOUND };
+                let found = match SearchApi::of(shape.dialect, shape.id) {
+                    SearchApi::Messages | SearchApi::Responses => FOUND_WHOLE,
+                    SearchApi::Chat => FOUND,
+                };
                 let shown = estimate::estimate_chat(&vec![b' '; found], Some(0), 1, price);
                 estimate::estimate_chat(body, Some(request.cap(shape)), 1, price) + shown + search
             }
@@ -128,12 +131,11 @@ impl ModelJob {
     ) -> Result<(HeaderValue, Bytes), RequestError> {
         let json = HeaderValue::from_static("application/json");
         match self {
-            Self::Search(request) if self.is_native(shape.dialect) => {
-                Ok((json, search::native_body(request, shape)?.into()))
+            Self::Search(request) => {
+                let api = SearchApi::of(shape.dialect, shape.id);
+                Ok((json, api.body(request, model, shape)?.into()))
             }
-            Self::Chat(request) | Self::Search(request) => {
-                Ok((json, request.body(model, shape)?.into()))
-            }
+            Self::Chat(request) => Ok((json, request.body(model, shape)?.into())),
             Self::Speech(one) => Ok(match RecordingShape::of(shape) {
                 RecordingShape::Form => one.body(shape.id),
                 RecordingShape::Json => (json, recording::json_body(one, shape.id)),

@@ -158,7 +158,8 @@ async fn search_by_model(
     query: String,
 ) -> Result<WebResults, ApiError> {
     let (model, dialect) = choose_searcher(&gateway, &caller)?;
-    let body = search::search_request(dialect, &model, &query);
+    let routed = gateway.models.catalog.route(&caller.repo, &model);
+    let body = search::search_request((dialect, routed.id), &model, &query);
     let request = ForwardableRequest::own(model, &body).map_err(|e| invalid_request(&e))?;
     let (reply, answered) = tokio::sync::oneshot::channel();
     let making = call::make_call(gateway.clone(), caller, ModelJob::Search(request), reply);

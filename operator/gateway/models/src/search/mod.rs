@@ -1,15 +1,17 @@
 //! Web search by a model's provider: a call of the role's whose answer names its sources. [`anthropic`] is the form of
-//! Anthropic's own API. Pure.
+//! Anthropic's own API, [`responses`] that of OpenAI's Responses API. Pure.
 
 mod anthropic;
+mod responses;
 
 use std::collections::HashSet;
 
 use codebutler_crds::wire::{WebResult, WebResults};
 use serde_json::{Value, json};
 
-pub(crate) use self::anthropic::native_body;
 use super::dialect::ApiDialect;
+use super::prepare::RequestShape;
+use super::request::{ForwardableRequest, RequestError};
 
 /// Most results of a search.
 const MOST: usize = 10;
@@ -31,9 +33,57 @@ const UNKNOWN: &str = "no source was named, so nothing of the answer is shown: n
 pub(crate) fn can_search(dialect: ApiDialect, id: &str) -> bool {
     match dialect {
         ApiDialect::OpenRouter => true,
-        ApiDialect::OpenAi => id.contains("-search"),
+        ApiDialect::OpenAi => id.contains("-search") || responses::can_search(id),
         ApiDialect::Anthropic => anthropic::can_search(id),
         ApiDialect::Azure | ApiDialect::Plain => false,
+    }
+}
+
+/// API by which a model is asked to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SearchApi {
+    /// A chat, in the words of OpenAI and those like it.
+    Chat,
+    /// Anthropic's messages.
+    Messages,
+    /// OpenAI's responses.
+    Responses,
+}
+
+impl SearchApi {
+    pub(crate) fn of(dialect: ApiDialect, id: &str) -> Self {
+        match dialect {
+            ApiDialect::Anthropic => Self::Messages,
+            // Its search models are models of chats alone.
+            ApiDialect::OpenAi if !id.contains("-search") => Self::Responses,
+            _ => Self::Chat,
+        }
+    }
+
+    /// Below the provider's base URL.
+    pub(crate) const fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::Chat => &["chat", "completions"],
+            Self::Messages => &["messages"],
+            Self::Responses => &["responses"],
+        }
+    }
+
+    /// The body of a search for `model`, as the role calls it.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub(crate) fn body(
+        self,
+        request: &ForwardableRequest,
+        model: &str,
+        shape: &RequestShape<'_>,
+    ) -> Result<Vec<u8>, RequestError> {
+        match self {
+            Self::Chat => request.body(model, shape),
+            Self::Messages => anthropic::native_body(request, shape),
+            Self::Responses => responses::native_body(request, shape),
+        }
     }
 }
 
@@ -46,9 +96,8 @@ pub(crate) fn explain_unable(
 ) -> String {
     let way = if dialects.into_iter().any(|dialect| dialect == ApiDialect::OpenAi) {
         format!(
-            "of OpenAI's models only its search models search, such as gpt-5-search-api. A person puts one of them last \
-             into spec.model.pool of AgentRole `{role}` and names it in spec.web.searchModel of the Repo, or names a \
-             search service in spec.web.search"
+            "of OpenAI's models gpt-4.1, gpt-5 and newer ones search. A person puts one of them into spec.model.pool of \
+             AgentRole `{role}`, or names a search service in spec.web.search of the Repo"
         )
     } else {
         format!(
@@ -78,14 +127,16 @@ pub(crate) fn is_switched_off(dialect: ApiDialect, said: &str) -> bool {
     dialect == ApiDialect::Anthropic && is_about_tool && said.contains("enabled")
 }
 
-/// The request that has `query` looked for.
-pub(crate) fn search_request(dialect: ApiDialect, model: &str, query: &str) -> Value {
+/// The request that has `query` looked for by a model with this id, which the role calls `model`.
+pub(crate) fn search_request((dialect, id): (ApiDialect, &str), model: &str, query: &str) -> Value {
     let task = format!(
         "Search the web, and list the sources that you found, one a line, each with one sentence on what it says. \
          Search for:\n{query}"
     );
-    if dialect == ApiDialect::Anthropic {
-        return anthropic::search_request(model, &task);
+    match SearchApi::of(dialect, id) {
+        SearchApi::Messages => return anthropic::search_request(model, &task),
+        SearchApi::Responses => return responses::search_request(model, &task),
+        SearchApi::Chat => {}
     }
     let mut body = json!({
         "model": model,
@@ -110,22 +161,13 @@ pub(crate) fn read_sources(dialect: ApiDialect, answer: &[u8]) -> Option<WebResu
     if answer["type"] == "message" {
         return anthropic::read_sources(&answer);
     }
+    if responses::is_response(&answer) {
+        return responses::read_sources(&answer);
+    }
     let choice = answer.pointer("/choices/0")?;
     let message = choice.get("message")?;
-    let text = CitedText::of(message);
-    let mut seen = HashSet::new();
-    let results = text.cited.iter().filter_map(|source| {
-        let url = source["url"].as_str().filter(|url| url.starts_with("http"))?;
-        let url = without_tracking(url);
-        let words = source["content"].as_str().filter(|words| !words.trim().is_empty());
-        let snippet = words.map_or_else(|| text.words_for(source), ToOwned::to_owned);
-        let title = source["title"].as_str().filter(|title| !title.trim().is_empty());
-        let title = short(title.unwrap_or(&url), 200);
-        let result =
-            WebResult { title, url: short(&url, 2_000), snippet: short(&snippet, SNIPPET) };
-        seen.insert(result.url.clone()).then_some(result)
-    });
-    let results: Vec<WebResult> = results.take(MOST).collect();
+    let results: Vec<WebResult> =
+        cited_results(message, &mut HashSet::new()).into_iter().take(MOST).collect();
     let is_cut = choice["finish_reason"] == "length";
     let note = match (is_cut, results.is_empty()) {
         (true, _) => Some(CUT),
@@ -137,6 +179,23 @@ pub(crate) fn read_sources(dialect: ApiDialect, answer: &[u8]) -> Option<WebResu
         }),
     };
     Some(WebResults { results, note: note.map(ToOwned::to_owned) })
+}
+
+/// The pages that an answer in words cites, each once. `seen` are the addresses of those that are known.
+fn cited_results(message: &Value, seen: &mut HashSet<String>) -> Vec<WebResult> {
+    let text = CitedText::of(message);
+    let results = text.cited.iter().filter_map(|source| {
+        let url = source["url"].as_str().filter(|url| url.starts_with("http"))?;
+        let url = without_tracking(url);
+        let words = source["content"].as_str().filter(|words| !words.trim().is_empty());
+        let snippet = words.map_or_else(|| text.words_for(source), ToOwned::to_owned);
+        let title = source["title"].as_str().filter(|title| !title.trim().is_empty());
+        let title = short(title.unwrap_or(&url), 200);
+        let result =
+            WebResult { title, url: short(&url, 2_000), snippet: short(&snippet, SNIPPET) };
+        seen.insert(result.url.clone()).then_some(result)
+    });
+    results.collect()
 }
 
 /// Searches that the provider counts; None where it may have searched without a count, as OpenAI does.
@@ -154,6 +213,9 @@ fn told_searches(usage: &Value) -> Option<u64> {
 /// Searches that an answer is billed for: those that it counts, or the one that it was asked for.
 pub(crate) fn billed_searches(answer: &[u8]) -> u64 {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    if responses::is_response(&answer) {
+        return responses::count_searches(&answer);
+    }
     told_searches(&answer["usage"]).unwrap_or(1)
 }
 
@@ -338,13 +400,12 @@ mod tests {
     fn who_has_no_model_that_searches_hears_what_to_set_for_its_provider() {
         let unable = |wanted, dialect| explain_unable(wanted, "coder", [dialect]);
         let openai = unable(None, ApiDialect::OpenAi);
-        for part in ["gpt-5-search-api", "spec.model.pool of AgentRole `coder`", "spec.web.search"]
-        {
+        for part in ["gpt-4.1, gpt-5", "spec.model.pool of AgentRole `coder`", "spec.web.search"] {
             assert!(openai.contains(part), "{part}: {openai}");
         }
-        let wanted = unable(Some("gpt-5.6"), ApiDialect::OpenAi);
-        assert!(wanted.starts_with("the model `gpt-5.6` of spec.web.searchModel"), "{wanted}");
-        assert!(wanted.contains("gpt-5-search-api"), "{wanted}");
+        let wanted = unable(Some("gpt-3.5"), ApiDialect::OpenAi);
+        assert!(wanted.starts_with("the model `gpt-3.5` of spec.web.searchModel"), "{wanted}");
+        assert!(wanted.contains("gpt-4.1, gpt-5"), "{wanted}");
         let plain = unable(None, ApiDialect::Plain);
         assert!(plain.contains("spec.web.search of the Repo"), "{plain}");
         assert!(!plain.contains("OpenAI"), "{plain}");
@@ -352,7 +413,7 @@ mod tests {
 
     #[test]
     fn each_api_is_asked_in_its_own_words() {
-        let asked = |dialect, id| (can_search(dialect, id), search_request(dialect, id, "q"));
+        let asked = |dialect, id| (can_search(dialect, id), search_request((dialect, id), id, "q"));
         let (can, body) = asked(ApiDialect::OpenRouter, "anthropic/claude-haiku-4.5");
         assert!(can && body["tools"][0]["type"] == "openrouter:web_search", "{body}");
         let (can, body) = asked(ApiDialect::OpenAi, "gpt-5-search-api");
@@ -360,7 +421,13 @@ mod tests {
         let (can, body) = asked(ApiDialect::Anthropic, "claude-haiku-4-5");
         assert!(can && body["tools"][0]["type"] == "web_search_20250305", "{body}");
         assert_eq!(body["tools"][0]["max_uses"], 1);
-        assert!(!asked(ApiDialect::OpenAi, "gpt-5.6").0);
+        let (can, body) = asked(ApiDialect::OpenAi, "gpt-5.6");
+        assert!(
+            can && body["tools"][0]["type"] == "web_search" && body["input"].is_string(),
+            "{body}"
+        );
+        assert_eq!(SearchApi::of(ApiDialect::OpenAi, "gpt-5.6").path(), ["responses"]);
+        assert!(!asked(ApiDialect::OpenAi, "gpt-3.5-turbo").0);
         assert!(!asked(ApiDialect::Plain, "qwen3").0);
     }
 }

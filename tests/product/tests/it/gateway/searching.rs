@@ -183,13 +183,21 @@ async fn a_search_that_fails_says_what_to_do() {
 
 /// A world whose coder has a model of Anthropic's, at a provider that answers as Anthropic does.
 async fn claude_world() -> World {
-    let provider =
-        ModelOptions { catalogue: PlayedCatalogue::Anthropic, ..ModelOptions::default() };
-    let provider = provider.offer(ModelCard::new(CLAUDE));
-    let prices = json!({CLAUDE: {"prompt": "1", "completion": "5"}});
-    let spec = json!({"model": {"api": "Anthropic", "prices": prices}});
+    world_at(PlayedCatalogue::Anthropic, "Anthropic", CLAUDE).await
+}
+
+/// A world whose coder has this model, at a provider with this API.
+async fn world_at(catalogue: PlayedCatalogue, api: &str, model: &str) -> World {
+    let provider = ModelOptions { catalogue, ..ModelOptions::default() };
+    let provider = provider.offer(ModelCard::new(model));
+    let mut price = json!({"prompt": "1", "completion": "5"});
+    if catalogue == PlayedCatalogue::OpenAi {
+        // Its models' searches have several prices, of which none is in its list.
+        price["search"] = json!("0.01");
+    }
+    let spec = json!({"model": {"api": api, "prices": {model: price}}});
     let script = ModelScript::of("coder", vec![]);
-    let role = json!({"pool": [CLAUDE]});
+    let role = json!({"pool": [model]});
     let world = World::play_at(SlackOptions::default(), provider, script, (&spec, &role)).await;
     set_tools(&world, "coder", &["Read", "WebFetch", "WebSearch"]).await;
     eventually("the role to have its tools", || async {
@@ -220,6 +228,29 @@ async fn claude_searches_with_anthropics_own_tool_and_both_tokens_and_searches_a
         usage.is_some_and(|usage| usage.calls == 1 && usage.cost == billed)
     })
     .await;
+}
+
+#[tokio::test]
+async fn models_of_openai_search_in_its_responses_api_and_both_tokens_and_searches_are_billed() {
+    let world = world_at(PlayedCatalogue::OpenAi, "OpenAI", "gpt-5.6").await;
+    let (status, answer) = world.post("coder", SEARCH, &json!({"query": "release notes"})).await;
+    assert_eq!(status, 200, "{answer}");
+    let first = json!({"title": "Guide", "url": "https://docs.search.invalid/guide", "snippet": "It says so."});
+    assert_eq!(answer["results"][0], first);
+    assert_eq!(answer["results"][1]["url"], "https://b.search.invalid/", "found, and not cited");
+    let asked = world.models.requests();
+    let sent = &asked.last().unwrap().body;
+    assert_eq!((&sent["model"], &sent["max_tool_calls"]), (&json!("gpt-5.6"), &json!(1)), "{sent}");
+    assert_eq!(sent["reasoning"]["effort"], "low", "{sent}");
+    let billed = world.models.billed().total();
+    assert!(billed > NanoUsd(10_000_000), "ten dollars for a thousand searches: {billed}");
+    eventually("the call to be on the Thread", || async {
+        let status = world.thread().await.status.unwrap_or_default();
+        status.roles.get("coder").is_some_and(|role| role.usage.calls == 1)
+    })
+    .await;
+    let usage = world.thread().await.status.unwrap().roles["coder"].usage;
+    assert_eq!(usage.cost, billed, "{usage:?}");
 }
 
 #[tokio::test]
