@@ -78,12 +78,17 @@ pub struct HistoryArgs {
     pub history: PathBuf,
 }
 
-fn slack_user(value: &str) -> Result<String, String> {
+/// A text is no id of a Slack user.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("give a Slack user id, such as U0123ABCD")]
+struct SlackUserError;
+
+fn slack_user(value: &str) -> Result<String, SlackUserError> {
     let plain = value.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
     if plain && (3..=21).contains(&value.len()) && value.starts_with(['U', 'W']) {
         return Ok(value.to_owned());
     }
-    Err("give a Slack user id, such as U0123ABCD".to_owned())
+    Err(SlackUserError)
 }
 
 /// The gateway, and what its node is trusted with.

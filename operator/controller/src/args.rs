@@ -53,11 +53,15 @@ pub struct ControllerArgs {
     pub metrics_address: SocketAddr,
 }
 
-fn pull_policy(value: &str) -> Result<PullPolicy, String> {
-    serde_json::from_value(value.into())
-        .map_err(|_| "choose one of Always, IfNotPresent and Never".to_owned())
+/// A text names no pull policy.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("choose one of Always, IfNotPresent and Never")]
+struct PullPolicyError;
+
+fn pull_policy(value: &str) -> Result<PullPolicy, PullPolicyError> {
+    serde_json::from_value(value.into()).map_err(|_| PullPolicyError)
 }
 
-fn pod_settings(value: &str) -> Result<Box<PodSettings>, String> {
-    serde_json::from_str(value).map(Box::new).map_err(|error| error.to_string())
+fn pod_settings(value: &str) -> Result<Box<PodSettings>, serde_json::Error> {
+    serde_json::from_str(value).map(Box::new)
 }

@@ -17,5 +17,5 @@ pub use forget::forget_person;
 pub use index::{LineIndex, LinePage, ThreadBegin};
 pub use lines::{KeptLine, LineWalk};
 pub use log::{HistoryLog, RefusedBatch};
-pub use store::{HistoryStore, HistoryVolume, StoredHistory, ThreadPlace};
+pub use store::{HistoryStore, HistoryVolume, StoredHistory, ThreadPlace, ThreadPlaceError};
 pub use trajectory::RunTrajectory;

@@ -38,11 +38,16 @@ impl fmt::Display for ThreadPlace {
     }
 }
 
+/// A text does not name a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no NAMESPACE/THREAD")]
+pub struct ThreadPlaceError(String);
+
 impl FromStr for ThreadPlace {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = ThreadPlaceError;
+    fn from_str(text: &str) -> Result<Self, ThreadPlaceError> {
         let parts = text.split_once('/').and_then(|(namespace, name)| Self::new(namespace, name));
-        parts.ok_or_else(|| format!("`{text}` is no NAMESPACE/THREAD"))
+        parts.ok_or_else(|| ThreadPlaceError(text.to_owned()))
     }
 }
 

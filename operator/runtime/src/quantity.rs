@@ -18,13 +18,18 @@ pub fn parse_bytes(quantity: &str) -> Option<u128> {
     digits.parse::<u128>().ok()?.checked_mul(unit)
 }
 
+/// The value of a flag is no quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no amount of bytes such as 20Gi")]
+pub struct QuantityError(String);
+
 /// Parses the value of a flag.
 ///
 /// # Errors
-/// In words.
-pub fn parse_flag(text: &str) -> Result<u64, String> {
+/// When it is no quantity, or more bytes than can be counted.
+pub fn parse_flag(text: &str) -> Result<u64, QuantityError> {
     let bytes = parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.ok_or_else(|| format!("`{text}` is no amount of bytes such as 20Gi"))
+    bytes.ok_or_else(|| QuantityError(text.to_owned()))
 }
 
 #[cfg(test)]
