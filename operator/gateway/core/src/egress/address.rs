@@ -127,11 +127,16 @@ impl IpNetwork {
     }
 }
 
-impl FromStr for IpNetwork {
-    type Err = String;
+/// A text is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no network: write 10.20.0.0/16 or an address")]
+pub struct NetworkError(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no network: write 10.20.0.0/16 or an address");
+impl FromStr for IpNetwork {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let wrong = || NetworkError(text.to_owned());
         let (ip, prefix) = match text.split_once('/') {
             Some((ip, prefix)) => (ip, Some(prefix.parse::<u8>().map_err(|_| wrong())?)),
             None => (text, None),

@@ -43,6 +43,13 @@ pub(super) struct ListedItems<T> {
     pub missing: usize,
 }
 
+/// GitHub's answer to a GraphQL request.
+pub(super) enum GraphqlAnswer {
+    Data(Value),
+    /// GitHub's words on why there are no data.
+    Refused(String),
+}
+
 pub(super) struct GitHubClient {
     http: reqwest::Client,
     credential: RemoteCredential,
@@ -156,19 +163,19 @@ impl GitHubClient {
         Ok(Some(ListedItems { items, missing }))
     }
 
-    /// Asks GraphQL. Answers with its data, or with GitHub's words on why there are none.
+    /// Asks GraphQL.
     pub(super) async fn graphql(
         &self,
         query: &str,
         variables: &Value,
-    ) -> Result<Result<Value, String>, GitHubError> {
+    ) -> Result<GraphqlAnswer, GitHubError> {
         let body = json!({"query": query, "variables": variables});
         let answer = self.send(Method::POST, &self.remote.graphql, Some(&body)).await?;
         let mut all: Value = self.expect(&answer, StatusCode::OK)?;
         if all["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
-            return Ok(Err(self.shown(&refusal_words(&all))));
+            return Ok(GraphqlAnswer::Refused(self.shown(&refusal_words(&all))));
         }
-        Ok(Ok(all["data"].take()))
+        Ok(GraphqlAnswer::Data(all["data"].take()))
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {

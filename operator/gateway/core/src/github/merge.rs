@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::client::GraphqlAnswer;
 use super::{GitHub, GitHubError, GitHubPull};
 
 /// Attempts at a merge while others merge at the same time, and the base of the backoff between
@@ -164,11 +165,11 @@ impl GitHub {
         }
         let input = json!({"pullRequestId": pull.node_id, "expectedHeadOid": head});
         match self.client.graphql(ENQUEUE, &json!({"input": input})).await? {
-            Ok(_) => Ok(MergeProgress::Waits(MergeWait::Queue, said)),
-            Err(refused) if classify_refusal(&refused) == MergeRefusal::Checks => {
-                Ok(MergeProgress::Waits(MergeWait::Checks, refused))
+            GraphqlAnswer::Data(_) => Ok(MergeProgress::Waits(MergeWait::Queue, said)),
+            GraphqlAnswer::Refused(said) if classify_refusal(&said) == MergeRefusal::Checks => {
+                Ok(MergeProgress::Waits(MergeWait::Checks, said))
             }
-            Err(said) => Err(GitHubError::NotMergeable { said }),
+            GraphqlAnswer::Refused(said) => Err(GitHubError::NotMergeable { said }),
         }
     }
 
@@ -178,8 +179,10 @@ impl GitHub {
     /// # Errors
     /// When GitHub can't be asked.
     pub async fn is_on_its_way(&self, pull: &GitHubPull) -> Result<bool, GitHubError> {
-        let answer = self.client.graphql(STANDING, &json!({"id": pull.node_id})).await?;
-        let data = answer.map_err(|said| GitHubError::NotMergeable { said })?;
+        let data = match self.client.graphql(STANDING, &json!({"id": pull.node_id})).await? {
+            GraphqlAnswer::Data(data) => data,
+            GraphqlAnswer::Refused(said) => return Err(GitHubError::NotMergeable { said }),
+        };
         let is_set = |name: &str| data["node"].get(name).is_some_and(Value::is_object);
         Ok(is_set("mergeQueueEntry") || is_set("autoMergeRequest"))
     }
