@@ -5,6 +5,7 @@ mod patience;
 mod talk;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -147,7 +148,7 @@ impl GitHost {
                 )));
             }
         }
-        read_refs(&bytes).map_err(|why| self.nonsense(&why))
+        read_refs(&bytes).map_err(|error| self.nonsense(&error))
     }
 
     /// Refs whose names begin so, as they are now.
@@ -156,7 +157,7 @@ impl GitHost {
     /// When there is no answer.
     pub async fn refs_below(&self, prefix: &str) -> Result<RemoteRefs, HostError> {
         let bytes = self.list_refs(&[prefix]).await?;
-        read_refs(&bytes).map_err(|why| self.nonsense(&why))
+        read_refs(&bytes).map_err(|error| self.nonsense(&error))
     }
 
     async fn list_refs(&self, prefixes: &[&str]) -> Result<BytesMut, HostError> {
@@ -165,7 +166,7 @@ impl GitHost {
         while let Some(chunk) = self.chunk(&mut answer).await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_ANSWER {
-                return Err(self.nonsense("it has too many branches and tags"));
+                return Err(self.nonsense(&"it has too many branches and tags"));
             }
         }
         Ok(bytes)
@@ -204,9 +205,9 @@ impl GitHost {
         let (mut buffer, mut sections) = (BytesMut::new(), FetchSections::default());
         while let Some(chunk) = self.chunk(&mut answer).await? {
             buffer.extend_from_slice(&chunk);
-            let wrong = |error: PacketError| self.nonsense(&error.to_string());
+            let wrong = |error: PacketError| self.nonsense(&error);
             while let Some((packet, used)) = pktline::read_packet(&buffer).map_err(wrong)? {
-                let data = sections.read(packet).map_err(|why| self.nonsense(&why))?;
+                let data = sections.read(packet).map_err(|error| self.nonsense(&error))?;
                 if sections.is_cut_off() {
                     return Err(HostError::Shallow(self.remote.host.clone()));
                 }
@@ -237,7 +238,7 @@ impl GitHost {
         while let Some(chunk) = self.chunk(&mut answer).await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_ANSWER {
-                return Err(self.nonsense("its answer to a push is too long"));
+                return Err(self.nonsense(&"its answer to a push is too long"));
             }
         }
         read_report(&bytes, &update.name).ok_or_else(|| self.away())
@@ -265,11 +266,11 @@ impl GitHost {
         while let Some(chunk) = self.chunk(&mut response).await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_LFS {
-                return Err(self.nonsense("its answer about Git LFS is too long"));
+                return Err(self.nonsense(&"its answer about Git LFS is too long"));
             }
         }
         let answer = serde_json::from_slice(&bytes);
-        answer.map(Some).map_err(|_| self.nonsense("its answer about Git LFS is none"))
+        answer.map(Some).map_err(|_| self.nonsense(&"its answer about Git LFS is none"))
     }
 
     async fn ask_lfs(&self, question: &Value) -> Result<reqwest::Response, HostError> {
@@ -346,8 +347,8 @@ impl GitHost {
         HostError::Unreachable(self.remote.host.clone())
     }
 
-    fn nonsense(&self, why: &str) -> HostError {
-        HostError::Protocol(self.remote.host.clone(), why.to_owned())
+    fn nonsense(&self, why: &dyn Display) -> HostError {
+        HostError::Protocol(self.remote.host.clone(), why.to_string())
     }
 }
 

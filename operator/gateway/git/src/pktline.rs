@@ -16,7 +16,7 @@ pub enum PktLine<'a> {
 }
 
 /// The bytes are not a packet line.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PacketError {
     /// The length is not four hex digits.
     #[error("a packet's length is not four hexadecimal digits")]

@@ -119,7 +119,7 @@ impl PushQuarantine {
             let Some(Ok(chunk)) = body.next().await else { return Err(ReceiveError::Cut) };
             head.extend_from_slice(&chunk);
         }
-        objects_of(&head).map_err(ReceiveError::Refused)?;
+        objects_of(&head)?;
         let limit = format!("--max-input-size={max_bytes}");
         let arguments = ["index-pack", "--stdin", "--fix-thin", "--strict", "--threads=1", &limit];
         let mut index = self.git.start(&arguments)?;
@@ -447,16 +447,17 @@ async fn text_before(
 }
 
 /// The number of objects that a pack says it has.
-fn objects_of(head: &[u8]) -> Result<u32, String> {
+fn objects_of(head: &[u8]) -> Result<u32, ReceiveError> {
     match head {
         [b'P', b'A', b'C', b'K', 0, 0, 0, 2 | 3, a, b, c, d, ..] => {
             let count = u32::from_be_bytes([*a, *b, *c, *d]);
             if count > MAX_OBJECTS {
-                return Err(format!("a push may have {MAX_OBJECTS} objects: this one has {count}"));
+                let many = format!("a push may have {MAX_OBJECTS} objects: this one has {count}");
+                return Err(ReceiveError::Refused(many));
             }
             Ok(count)
         }
-        _ => Err("what was sent is no pack".to_owned()),
+        _ => Err(ReceiveError::Refused("what was sent is no pack".to_owned())),
     }
 }
 

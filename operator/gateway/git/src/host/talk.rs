@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{RefUpdate, RemoteRefs};
-use crate::pktline::{self, PktLine};
+use crate::pktline::{self, PacketError, PktLine};
 use crate::push::is_object;
 
 /// Longest answer but for packs, in bytes.
@@ -19,6 +19,29 @@ const MAX_HAVES: usize = 512;
 
 const AGENT: &[u8] = concat!("agent=codebutler/", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const DELIMITER: &[u8] = b"0001";
+
+/// Most characters of the host's own words.
+const MAX_COMPLAINT: usize = 200;
+
+/// An answer is not what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+    #[error("its list of branches is cut off")]
+    CutOff,
+    #[error("its list of branches is none")]
+    NoRefs,
+    /// The host's own words, shortened.
+    #[error("{0}")]
+    Complaint(String),
+}
+
+impl AnswerError {
+    fn complaint(why: &str) -> Self {
+        Self::Complaint(why.chars().take(MAX_COMPLAINT).collect())
+    }
+}
 
 /// Encodes a request for all refs with one of these prefixes.
 pub(super) fn ask_for_refs(prefixes: &[&str]) -> Vec<u8> {
@@ -69,26 +92,25 @@ pub(crate) fn ask_for_update(update: &RefUpdate) -> Vec<u8> {
 }
 
 /// The refs of a whole answer.
-pub(super) fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, String> {
+pub(super) fn read_refs(mut bytes: &[u8]) -> Result<RemoteRefs, AnswerError> {
     let mut refs = RemoteRefs::new();
     loop {
-        let next = pktline::read_packet(bytes).map_err(|error| error.to_string())?;
-        let Some((packet, used)) = next else {
-            return Err("its list of branches is cut off".to_owned());
+        let Some((packet, used)) = pktline::read_packet(bytes)? else {
+            return Err(AnswerError::CutOff);
         };
         bytes = bytes.get(used..).unwrap_or_default();
         let PktLine::Data(line) = packet else { return Ok(refs) };
         let Ok(line) = std::str::from_utf8(line) else { continue };
         let line = line.trim_end_matches('\n');
         if let Some(why) = line.strip_prefix("ERR ") {
-            return Err(why.chars().take(200).collect());
+            return Err(AnswerError::complaint(why));
         }
         let mut words = line.split(' ');
         match (words.next(), words.next()) {
             (Some(id), Some(name)) if is_object(id) && is_ref(name) => {
                 refs.insert(name.to_owned(), id.to_owned());
             }
-            _ => return Err("its list of branches is none".to_owned()),
+            _ => return Err(AnswerError::NoRefs),
         }
     }
 }
@@ -125,7 +147,10 @@ pub(super) struct FetchSections {
 
 impl FetchSections {
     /// A piece of the pack, if the packet has one.
-    pub(super) fn read<'p>(&mut self, packet: PktLine<'p>) -> Result<Option<&'p [u8]>, String> {
+    pub(super) fn read<'p>(
+        &mut self,
+        packet: PktLine<'p>,
+    ) -> Result<Option<&'p [u8]>, AnswerError> {
         match packet {
             PktLine::Flush => {
                 self.ended = true;
@@ -133,7 +158,7 @@ impl FetchSections {
             }
             PktLine::Data(line) if !self.in_pack => {
                 if let Some(why) = line.strip_prefix(b"ERR ") {
-                    return Err(String::from_utf8_lossy(why).chars().take(200).collect());
+                    return Err(AnswerError::complaint(&String::from_utf8_lossy(why)));
                 }
                 let line = line.strip_suffix(b"\n").unwrap_or(line);
                 self.is_cut_off |= line.starts_with(b"shallow ");
@@ -142,7 +167,7 @@ impl FetchSections {
             }
             PktLine::Data([1, data @ ..]) => Ok(Some(data)),
             PktLine::Data([3, why @ ..]) => {
-                Err(String::from_utf8_lossy(why).trim().chars().take(200).collect())
+                Err(AnswerError::complaint(String::from_utf8_lossy(why).trim()))
             }
             PktLine::Data(_) | PktLine::Delimiter | PktLine::ResponseEnd => Ok(None),
         }
@@ -224,7 +249,7 @@ pub(crate) fn fuzz_talk(bytes: &[u8]) {
                 pack += piece.map_or(0, <[u8]>::len);
             }
             Err(why) => {
-                assert!(why.chars().count() <= 200);
+                assert!(why.to_string().chars().count() <= MAX_COMPLAINT);
                 break;
             }
         }
@@ -278,7 +303,8 @@ mod tests {
         let refs = read_refs(&whole).unwrap();
         assert_eq!(refs.keys().collect::<Vec<_>>(), ["refs/heads/main", "refs/tags/v1"]);
         assert!(read_refs(&whole[..whole.len() - 4]).is_err());
-        assert_eq!(read_refs(&lines(&[b"ERR access denied\n"])).unwrap_err(), "access denied");
+        let denied = read_refs(&lines(&[b"ERR access denied\n"])).unwrap_err();
+        assert_eq!(denied.to_string(), "access denied");
         assert!(read_refs(b"<!DOCTYPE html>").is_err());
         assert!(read_refs(&lines(&[b"nonsense"])).is_err());
         // A name that would be a command of its own where names are listed.
@@ -301,7 +327,8 @@ mod tests {
         assert!(!sections.is_whole());
         assert_eq!(sections.read(PktLine::Flush), Ok(None));
         assert!(sections.is_whole());
-        assert_eq!(sections.read(PktLine::Data(b"\x03gone\n")), Err("gone".to_owned()));
+        let gone = Err(AnswerError::Complaint("gone".to_owned()));
+        assert_eq!(sections.read(PktLine::Data(b"\x03gone\n")), gone);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use crate::testing::TestRepository;
 
 #[test]
 fn a_packs_head_is_read_before_anything_is_made_of_it() {
-    assert_eq!(objects_of(b"PACK\0\0\0\x02\0\0\0\x03rest"), Ok(3));
-    assert!(objects_of(b"PACK\0\0\0\x02\xff\0\0\0").unwrap_err().contains("500000 objects"));
+    assert_eq!(objects_of(b"PACK\0\0\0\x02\0\0\0\x03rest").unwrap(), 3);
+    let many = objects_of(b"PACK\0\0\0\x02\xff\0\0\0").unwrap_err();
+    assert!(many.to_string().contains("500000 objects"));
     assert!(objects_of(b"PICK\0\0\0\x02\0\0\0\x03").is_err());
     assert!(objects_of(b"").is_err());
 }
