@@ -68,13 +68,15 @@ impl SteeringSearch {
         head: &str,
     ) -> Result<SteeringFiles, GitHubError> {
         let files = github.changed_by(number).await?;
-        let leads = match &self.survey {
-            Ok(survey) => {
-                timeout(PATIENCE, survey.leads(head)).await.unwrap_or_else(|_| Err(late()))
-            }
-            Err(error) => return Ok(SteeringFiles::among(&files, Err(error.to_string()))),
+        let survey = match &self.survey {
+            Ok(survey) => survey,
+            Err(error) => return Ok(SteeringFiles::among(&files, Err(error))),
         };
-        Ok(SteeringFiles::among(&files, leads.map_err(|error| error.to_string())))
+        let leads = timeout(PATIENCE, survey.leads(head)).await.unwrap_or_else(|_| Err(late()));
+        Ok(match leads {
+            Ok(leads) => SteeringFiles::among(&files, Ok(leads)),
+            Err(error) => SteeringFiles::among(&files, Err(&error)),
+        })
     }
 }
 
@@ -95,11 +97,11 @@ impl SteeringSearch {
 
 impl SteeringFiles {
     /// Picks the steering files among those that a pull request changes.
-    fn among(files: &PullFiles, leads: Result<SteeringLeads, String>) -> Self {
+    fn among(files: &PullFiles, leads: Result<SteeringLeads, &SurveyError>) -> Self {
         let (leads, known) = match leads {
             Ok(leads) if leads.is_cut => (leads, KnownLeads::Some),
             Ok(leads) => (leads, KnownLeads::All),
-            Err(why) => (SteeringLeads::default(), KnownLeads::None(why)),
+            Err(error) => (SteeringLeads::default(), KnownLeads::None(error.to_string())),
         };
         let steering = |path: &String| {
             let by =
@@ -175,8 +177,8 @@ mod tests {
     fn who_decides_is_told_what_is_not_known() {
         let files = PullFiles { paths: vec!["docs/style.md".to_owned()], is_cut: false };
         let cut = SteeringLeads { is_cut: true, ..SteeringLeads::default() };
-        for (leads, end) in
-            [(Ok(cut), "is not known in part"), (Err("away".to_owned()), "is not known: away")]
+        let away = SurveyError::Git("away".to_owned());
+        for (leads, end) in [(Ok(cut), "is not known in part"), (Err(&away), "is not known: away")]
         {
             let said = SteeringFiles::among(&files, leads).sentence().unwrap();
             assert!(said.ends_with(end), "{said}");

@@ -48,7 +48,8 @@ pub(super) async fn open_issues(
         Ok((github, text))
     };
     let (github, text) = gateway.git.outcomes.note(&caller, read.await).await?;
-    let items = find_items(&text, &wanted.items).map_err(invalid_request)?;
+    let items =
+        find_items(&text, &wanted.items).map_err(|error| invalid_request(error.to_string()))?;
     let drafts: Vec<DraftIssue> =
         items.iter().map(|item| draft_issue(&caller, item, &redactor)).collect();
     let keys: Vec<&RemarkKey> = drafts.iter().map(|one| &one.key).collect();
@@ -99,8 +100,23 @@ async fn read_roadmap(github: &GitHub, caller: &ProvenCaller) -> Result<String, 
     Ok(String::from_utf8_lossy(&file).into_owned())
 }
 
+/// The named items can't have issues opened.
+#[derive(Debug, thiserror::Error)]
+enum ItemChoiceError {
+    #[error("`{PATH}` has no item `{id}`: there are {}", .known.join(", "))]
+    Unknown { id: String, known: Vec<String> },
+    #[error("item `{id}` has its issue already: #{number}")]
+    HasIssue { id: String, number: u64 },
+    #[error("item `{0}` is done")]
+    Done(String),
+    #[error("no open item of `{PATH}` lacks an issue")]
+    NoneLeft,
+    #[error("these are {0} items, and at most {MAX_ISSUES} at once: name some")]
+    TooMany(usize),
+}
+
 /// The items that are to have an issue: those that are named, or all that are open and have none. Pure.
-fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, String> {
+fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, ItemChoiceError> {
     let roadmap = RoadmapFile::read(text);
     let wants = |item: &&RoadmapItem| {
         item.is_sound && item.status != ItemStatus::Done && item.issue.is_none()
@@ -109,23 +125,23 @@ fn find_items(text: &str, named: &[String]) -> Result<Vec<RoadmapItem>, String> 
         roadmap.items.iter().filter(wants).cloned().collect()
     } else {
         let find = |id: &String| {
-            let id = id.trim().trim_start_matches('#');
-            let item = roadmap.item(id).ok_or_else(|| {
-                let ids: Vec<_> = roadmap.items.iter().map(|item| item.id.as_str()).collect();
-                format!("`{PATH}` has no item `{id}`: there are {}", ids.join(", "))
-            })?;
+            let id = id.trim().trim_start_matches('#').to_owned();
+            let Some(item) = roadmap.item(&id) else {
+                let known = roadmap.items.iter().map(|item| item.id.clone()).collect();
+                return Err(ItemChoiceError::Unknown { id, known });
+            };
             match (item.issue, item.status) {
-                (Some(number), _) => Err(format!("item `{id}` has its issue already: #{number}")),
-                (None, ItemStatus::Done) => Err(format!("item `{id}` is done")),
+                (Some(number), _) => Err(ItemChoiceError::HasIssue { id, number }),
+                (None, ItemStatus::Done) => Err(ItemChoiceError::Done(id)),
                 (None, _) => Ok(item.clone()),
             }
         };
         named.iter().map(find).collect::<Result<_, _>>()?
     };
     match found.len() {
-        0 => Err(format!("no open item of `{PATH}` lacks an issue")),
+        0 => Err(ItemChoiceError::NoneLeft),
         1..=MAX_ISSUES => Ok(found),
-        many => Err(format!("these are {many} items, and at most {MAX_ISSUES} at once: name some")),
+        many => Err(ItemChoiceError::TooMany(many)),
     }
 }
 
@@ -181,7 +197,8 @@ mod tests {
 
     fn found(named: &[&str]) -> Result<Vec<String>, String> {
         let named: Vec<String> = named.iter().map(|id| (*id).to_owned()).collect();
-        find_items(FILE, &named).map(|items| items.into_iter().map(|item| item.id).collect())
+        let items = find_items(FILE, &named).map_err(|error| error.to_string())?;
+        Ok(items.into_iter().map(|item| item.id).collect())
     }
 
     #[test]
@@ -191,6 +208,6 @@ mod tests {
         assert_eq!(found(&["2"]).unwrap_err(), "item `2` has its issue already: #9");
         assert_eq!(found(&["1"]).unwrap_err(), "item `1` is done");
         assert!(found(&["7"]).unwrap_err().ends_with("there are 1, 2, 3, 4"));
-        assert!(find_items("", &[]).unwrap_err().starts_with("no open item"));
+        assert!(find_items("", &[]).unwrap_err().to_string().starts_with("no open item"));
     }
 }

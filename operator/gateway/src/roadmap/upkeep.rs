@@ -70,7 +70,7 @@ impl ThreadReconciler for UpkeepReconciler<'_> {
     type Error = UpkeepError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, UpkeepError> {
-        self.look_at(key).await
+        Box::pin(self.look_at(key)).await
     }
 
     fn forget(&mut self, key: &ThreadKey) {
@@ -208,7 +208,7 @@ impl StackLook<'_> {
         };
         match bench.merge((own, tip), &[has], &message).await? {
             UpkeepMerge::Made(made) => {
-                if let Err(refusal) = self.put(&made, false).await? {
+                if let Some(refusal) = self.put(&made, false).await? {
                     return self.is_refused(&made, &refusal).await;
                 }
                 let text = format!(
@@ -260,7 +260,7 @@ impl StackLook<'_> {
         let merge = bench.merge((own, &bench.base), &merged, &message).await?;
         if let UpkeepMerge::Made(made) = &merge
             && !made.is_plain
-            && let Err(refusal) = self.put(made, true).await?
+            && let Some(refusal) = self.put(made, true).await?
             && !self.is_refused(made, &refusal).await?
         {
             return Ok(FollowUp::requeue(Duration::ZERO));
@@ -270,7 +270,7 @@ impl StackLook<'_> {
     }
 
     /// Pushes a merge to the branch; returns the host's words where it refuses.
-    async fn put(&self, made: &MadeMerge, base: bool) -> Result<Result<(), String>, UpkeepError> {
+    async fn put(&self, made: &MadeMerge, base: bool) -> Result<Option<String>, UpkeepError> {
         let merge = StackMerge { from: self.own.clone(), to: made.commit.clone(), base };
         self.note(|known| known.merge = Some(merge.clone())).await?;
         step::point("a stacked branch is about to move");
@@ -281,10 +281,10 @@ impl StackLook<'_> {
         match pushed {
             PushedBranch::Done => {
                 tracing::info!(thread, to, "stacked_branch_updated");
-                Ok(Ok(()))
+                Ok(None)
             }
-            PushedBranch::Stale => Ok(Err("it has moved".to_owned())),
-            PushedBranch::Refused(why) => Ok(Err(why)),
+            PushedBranch::Stale => Ok(Some("it has moved".to_owned())),
+            PushedBranch::Refused(why) => Ok(Some(why)),
         }
     }
 
