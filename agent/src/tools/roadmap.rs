@@ -234,7 +234,7 @@ fn draft_changes(
             claim: item.title.trim().to_owned(),
             ..LearningEntry::default()
         };
-        let map = draft.write().map_err(wrong)?;
+        let map = draft.write().map_err(|error| wrong(error.to_string()))?;
         let (file, kind) = (FILE.to_owned(), ChangeKind::Item);
         let change = LearningChange { file, kind, learning, reason: String::new(), map };
         // Later items are drafted as if all before them were accepted.

@@ -44,6 +44,25 @@ pub struct SecretFinding {
     pub range: Range<usize>,
 }
 
+/// Reason why a pattern can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternFault {
+    /// It is no regular expression, for the reason in this sentence.
+    #[error("{0}")]
+    Syntax(String),
+    /// It takes too much memory.
+    #[error("it is too large once its repetitions are counted out")]
+    TooLarge,
+    /// It matches everywhere.
+    #[error("it matches the empty text, and so everything")]
+    MatchesEmpty,
+    /// It masks ordinary text.
+    #[error(
+        "it would blank most of any text, log lines of every team among it: name what is special about what it is to find"
+    )]
+    TooBroad,
+}
+
 /// A pattern that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("redaction[{index}].pattern (`{name}`) can't be used: {why}")]
@@ -53,7 +72,7 @@ pub struct BadPattern {
     /// Name of the pattern, as its rule has it.
     pub name: String,
     /// Reason why it can't be used, in one line.
-    pub why: String,
+    pub why: PatternFault,
 }
 
 /// Finds and masks: the built-in kinds, and patterns of a Repo's own.
@@ -176,7 +195,7 @@ fn merge_findings(mut found: Vec<Found>) -> Vec<SecretFinding> {
     merged.into_iter().map(|f| SecretFinding { name: f.name, range: f.range }).collect()
 }
 
-fn compile_pattern(pattern: &str) -> Result<Regex, String> {
+fn compile_pattern(pattern: &str) -> Result<Regex, PatternFault> {
     let limits = Regex::config().nfa_size_limit(Some(PATTERN_SIZE)).hybrid_cache_capacity(1 << 18);
     let regex = Regex::builder()
         .configure(limits)
@@ -187,17 +206,15 @@ fn compile_pattern(pattern: &str) -> Result<Regex, String> {
             Some(syntax) => {
                 let text = syntax.to_string();
                 let last = text.lines().last().unwrap_or_default();
-                last.trim_start_matches("error: ").trim().to_owned()
+                PatternFault::Syntax(last.trim_start_matches("error: ").trim().to_owned())
             }
-            None => "it is too large once its repetitions are counted out".to_owned(),
+            None => PatternFault::TooLarge,
         })?;
     if regex.is_match("") {
-        return Err("it matches the empty text, and so everything".to_owned());
+        return Err(PatternFault::MatchesEmpty);
     }
     if breadth::is_broad(&regex) {
-        return Err("it would blank most of any text, log lines of every team among it: name what is special about \
-             what it is to find"
-            .to_owned());
+        return Err(PatternFault::TooBroad);
     }
     Ok(regex)
 }

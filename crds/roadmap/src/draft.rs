@@ -25,6 +25,23 @@ pub struct DraftItem {
     pub notes: String,
 }
 
+/// An item can't be written as it is proposed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    /// The id has other characters, or too many.
+    #[error("`{0}` is no item's id: small letters and digits, 12 at most")]
+    Id(String),
+    /// The title is empty or too long.
+    #[error("an item needs a title, of {MAX_TITLE} characters at most")]
+    Title,
+    /// The item with this title has no acceptance criteria.
+    #[error("“{0}” has no acceptance criteria: nobody could tell when it is done")]
+    NoCriteria(String),
+    /// Criteria or notes of the item with this title are too long.
+    #[error("“{0}” says too much: {MAX_WORDS} characters at most, split it")]
+    TooLong(String),
+}
+
 /// An id that no other branch has drawn: from nine bytes of chance or more.
 #[must_use]
 pub fn fresh_id(random: u64) -> String {
@@ -56,27 +73,23 @@ impl DraftItem {
     /// Writes the item as it stands in the file.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
-    pub fn write(&self) -> Result<String, String> {
+    /// When it would be no sound item of the file.
+    pub fn write(&self) -> Result<String, DraftError> {
         let Self { id, title, depends_on, criteria, notes } = self;
         if !is_item_id(id) {
-            return Err(format!("`{id}` is no item's id: small letters and digits, 12 at most"));
+            return Err(DraftError::Id(id.clone()));
         }
         let title = one_line(title);
         if title.is_empty() || title.chars().count() > MAX_TITLE {
-            return Err(format!("an item needs a title, of {MAX_TITLE} characters at most"));
+            return Err(DraftError::Title);
         }
         let criteria: Vec<_> =
             criteria.iter().map(|line| one_line(line)).filter(|line| !line.is_empty()).collect();
         if criteria.is_empty() {
-            return Err(format!(
-                "“{title}” has no acceptance criteria: nobody could tell when it is done"
-            ));
+            return Err(DraftError::NoCriteria(title));
         }
         if criteria.join("\n").chars().count() > MAX_WORDS || notes.chars().count() > MAX_WORDS {
-            return Err(format!(
-                "“{title}” says too much: {MAX_WORDS} characters at most, split it"
-            ));
+            return Err(DraftError::TooLong(title));
         }
         let waits = if depends_on.is_empty() { "—".to_owned() } else { depends_on.join(", ") };
         let criteria = match criteria.as_slice() {

@@ -1,6 +1,6 @@
 //! Changing one item and nothing else.
 
-use crate::draft::DraftItem;
+use crate::draft::{DraftError, DraftItem};
 use crate::item::ItemField;
 use crate::line::{RoadmapLine, field_of, read_lines};
 use crate::read::{MAX_FILE, RoadmapFile};
@@ -11,7 +11,13 @@ pub enum EditError {
     /// No item has this id, or two items have it.
     #[error("the roadmap has no item {0}, or two of them")]
     NoItem(String),
-    /// The edit was refused, for the reason in this sentence.
+    /// An item that is to be added is not as it has to be.
+    #[error(transparent)]
+    Draft(#[from] DraftError),
+    /// The file would be longer than [`MAX_FILE`].
+    #[error("the roadmap gets too long: move what is done elsewhere")]
+    TooLong,
+    /// The file would have this fault.
     #[error("{0}")]
     Refused(String),
 }
@@ -123,7 +129,7 @@ pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
         "# Roadmap".clone_into(&mut edited);
     }
     for item in items {
-        let written = item.write().map_err(EditError::Refused)?;
+        let written = item.write()?;
         edited = format!("{edited}\n\n{}", written.trim_end());
     }
     edited.push('\n');
@@ -131,9 +137,7 @@ pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
         edited = edited.replace("\r\n", "\n").replace('\n', "\r\n");
     }
     if edited.len() > MAX_FILE {
-        return Err(EditError::Refused(
-            "the roadmap gets too long: move what is done elsewhere".to_owned(),
-        ));
+        return Err(EditError::TooLong);
     }
     // Faults that were there before are not this edit's to mend, so only new ones refuse it.
     let after = RoadmapFile::read(&edited);

@@ -13,7 +13,7 @@ mod item;
 mod line;
 mod read;
 
-pub use self::draft::{DraftItem, fresh_id};
+pub use self::draft::{DraftError, DraftItem, fresh_id};
 pub use self::item::{ItemField, ItemStatus, RoadmapFault, RoadmapItem, is_item_id};
 pub use self::read::{MAX_FILE, MAX_ITEMS, RoadmapFile};
 

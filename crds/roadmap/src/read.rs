@@ -57,6 +57,21 @@ impl RoadmapFile {
     }
 }
 
+/// The value of a field can't be read.
+#[derive(Debug, thiserror::Error)]
+enum FieldError {
+    #[error("`{}: {value}` is no number, such as #12", .field.as_str())]
+    Number { field: ItemField, value: String },
+    #[error("`{0}` is no status: there are {known}", known = ItemStatus::ALL.map(ItemStatus::as_str).join(", "))]
+    Status(String),
+    #[error("`{0}` is no branch")]
+    Branch(String),
+    #[error("`{0}` is no item's id: write `Depends on: 1, 2` or `—`")]
+    Dependency(String),
+    #[error("more than {MAX_DEPENDENCIES} items to wait for")]
+    TooManyDependencies,
+}
+
 #[derive(Default)]
 struct Reader {
     roadmap: RoadmapFile,
@@ -169,30 +184,27 @@ impl Reader {
             return self.fault(number, format!("`{}` stands here twice", field.as_str()));
         }
         self.seen.push(field);
-        if let Err(message) = self.set(field, value) {
-            self.fault(number, message);
+        if let Err(error) = self.set(field, value) {
+            self.fault(number, error.to_string());
         }
     }
 
-    fn set(&mut self, field: ItemField, value: &str) -> Result<(), String> {
+    fn set(&mut self, field: ItemField, value: &str) -> Result<(), FieldError> {
         let Some(item) = self.roadmap.items.last_mut() else { return Ok(()) };
         let given = Some(value).filter(|value| !is_nothing(value));
         let number = |value: &str| {
             let digits = value.rsplit('/').next().unwrap_or(value).trim_start_matches('#');
-            digits.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| {
-                format!("`{}: {}` is no number, such as #12", field.as_str(), clip_quote(value))
-            })
+            let found = digits.parse::<u64>().ok().filter(|number| *number > 0);
+            found.ok_or_else(|| FieldError::Number { field, value: clip_quote(value) })
         };
         match field {
             ItemField::Status => {
-                item.status = ItemStatus::find(value).ok_or_else(|| {
-                    let known = ItemStatus::ALL.map(ItemStatus::as_str).join(", ");
-                    format!("`{}` is no status: there are {known}", clip_quote(value))
-                })?;
+                item.status =
+                    ItemStatus::find(value).ok_or_else(|| FieldError::Status(clip_quote(value)))?;
             }
             ItemField::Branch => {
                 if given.is_some_and(|branch| branch.contains(char::is_whitespace)) {
-                    return Err(format!("`{}` is no branch", clip_quote(value)));
+                    return Err(FieldError::Branch(clip_quote(value)));
                 }
                 item.branch = given.map(|branch| branch.trim_matches('`').to_owned());
             }
@@ -297,17 +309,14 @@ fn refuse_twins(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
     }
 }
 
-fn read_dependencies(value: &str) -> Result<Vec<String>, String> {
+fn read_dependencies(value: &str) -> Result<Vec<String>, FieldError> {
     let mut all: Vec<String> = Vec::new();
     if value.is_empty() {
         return Ok(all);
     }
     for word in value.split(',').map(|word| word.trim().trim_start_matches('#')) {
         if !is_item_id(word) {
-            return Err(format!(
-                "`{}` is no item's id: write `Depends on: 1, 2` or `—`",
-                clip_quote(word)
-            ));
+            return Err(FieldError::Dependency(clip_quote(word)));
         }
         if !all.iter().any(|known| known == word) {
             all.push(word.to_owned());
@@ -315,7 +324,7 @@ fn read_dependencies(value: &str) -> Result<Vec<String>, String> {
     }
     match all.len() {
         0..=MAX_DEPENDENCIES => Ok(all),
-        _ => Err(format!("more than {MAX_DEPENDENCIES} items to wait for")),
+        _ => Err(FieldError::TooManyDependencies),
     }
 }
 
