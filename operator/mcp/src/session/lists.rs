@@ -7,7 +7,7 @@ use super::ServerSession;
 use crate::content::{PromptMessage, ToolResult};
 use crate::error::McpError;
 use crate::events::cut_text;
-use crate::tools::ServerTool;
+use crate::tools::{ServerTool, ToolFault};
 use crate::weight::weigh;
 
 /// JSON-RPC's code for a method that a server does not have.
@@ -66,12 +66,30 @@ pub struct PromptArgument {
     pub is_required: bool,
 }
 
+/// An entry of a list that can't be used.
+#[derive(Debug, thiserror::Error)]
+enum EntryFault {
+    #[error("entry {number} of `{field}` is no object")]
+    NoObject { number: usize, field: String },
+    #[error(transparent)]
+    Tool(#[from] ToolFault),
+    #[error("a resource has no `uri`")]
+    NoUri,
+    #[error("a template has no `uriTemplate`")]
+    NoTemplate,
+    #[error("a prompt has no `name`")]
+    NoPromptName,
+    #[error("a prompt has a name of {0} bytes")]
+    LongPromptName(usize),
+}
+
 impl ServerSession {
     /// Lists the server's tools; those that can't be used are skipped.
     pub async fn list_tools(&self) -> Result<ListedItems<ServerTool>, McpError> {
         let limits = &self.limits;
         let read = |item: &Map<String, Value>| {
-            ServerTool::read(item, limits.schema_bytes, limits.description_chars)
+            let (schema, description) = (limits.schema_bytes, limits.description_chars);
+            ServerTool::read(item, schema, description).map_err(EntryFault::from)
         };
         let mut listed = match self.list("tools/list", "tools", read).await {
             // A server may have prompts or resources alone.
@@ -101,7 +119,7 @@ impl ServerSession {
             return Ok(ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false });
         }
         self.list("resources/list", "resources", |item| {
-            let uri = text_at(item, "uri").ok_or("a resource has no `uri`")?;
+            let uri = text_at(item, "uri").ok_or(EntryFault::NoUri)?;
             Ok(ListedResource {
                 name: text_at(item, "title")
                     .or_else(|| text_at(item, "name"))
@@ -121,8 +139,7 @@ impl ServerSession {
             return Ok(ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false });
         }
         self.list("resources/templates/list", "resourceTemplates", |item| {
-            let uri_template =
-                text_at(item, "uriTemplate").ok_or("a template has no `uriTemplate`")?;
+            let uri_template = text_at(item, "uriTemplate").ok_or(EntryFault::NoTemplate)?;
             let name = text_at(item, "name").unwrap_or_else(|| uri_template.clone());
             Ok(ResourceTemplate { uri_template, name, description: text_at(item, "description") })
         })
@@ -136,9 +153,9 @@ impl ServerSession {
         }
         self.list("prompts/list", "prompts", |item| {
             let name = item.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-            let name = name.ok_or("a prompt has no `name`")?.to_owned();
+            let name = name.ok_or(EntryFault::NoPromptName)?.to_owned();
             if name.len() > PROMPT_NAME {
-                return Err(format!("a prompt has a name of {} bytes", name.len()));
+                return Err(EntryFault::LongPromptName(name.len()));
             }
             let arguments = item.get("arguments").and_then(Value::as_array).into_iter().flatten();
             let arguments = arguments.filter_map(Value::as_object).filter_map(|argument| {
@@ -178,7 +195,7 @@ impl ServerSession {
         &self,
         method: &str,
         field: &str,
-        read: impl Fn(&Map<String, Value>) -> Result<T, String>,
+        read: impl Fn(&Map<String, Value>) -> Result<T, EntryFault>,
     ) -> Result<ListedItems<T>, McpError> {
         let mut listed = ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false };
         let mut cursor = Value::Null;
@@ -197,13 +214,12 @@ impl ServerSession {
                     listed.is_cut = true;
                     return Ok(listed);
                 }
-                let item = item
-                    .as_object()
-                    .ok_or_else(|| format!("entry {} of `{field}` is no object", number + 1));
-                match item.and_then(&read) {
+                let no_object =
+                    || EntryFault::NoObject { number: number + 1, field: field.to_owned() };
+                match item.as_object().ok_or_else(no_object).and_then(&read) {
                     Ok(item) => listed.items.push(item),
-                    Err(reason) if listed.skipped.len() < SKIPPED => {
-                        listed.skipped.push(cut_text(&reason));
+                    Err(fault) if listed.skipped.len() < SKIPPED => {
+                        listed.skipped.push(cut_text(&fault.to_string()));
                     }
                     Err(_) => {}
                 }

@@ -55,39 +55,50 @@ pub struct ServerTool {
     pub annotations: Value,
 }
 
+/// A tool that can't be used; the words name it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolFault {
+    #[error("a tool has no `name`")]
+    NoName,
+    #[error("the tool `{0}…` has a name of {1} bytes")]
+    LongName(String, usize),
+    #[error("the tool `{0}` runs as a task only, which this client can't start")]
+    TaskOnly(String),
+    #[error("the tool `{0}` has an `inputSchema` that is no object")]
+    NoSchema(String),
+    #[error("the tool `{tool}` has a schema of {size} KiB, more than {most} KiB")]
+    LargeSchema { tool: String, size: usize, most: usize },
+    #[error("the tool `{0}` has annotations of {1} KiB")]
+    LargeAnnotations(String, usize),
+}
+
 impl ServerTool {
-    /// Reads an entry of `tools/list`; the error is a sentence that names the tool.
+    /// Reads an entry of `tools/list`.
     pub(crate) fn read(
         item: &Map<String, Value>,
         schema_bytes: usize,
         description_chars: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ToolFault> {
         let name = item.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-        let name = name.ok_or("a tool has no `name`")?.to_owned();
+        let name = name.ok_or(ToolFault::NoName)?.to_owned();
         let shown = clean_text(&name).chars().take(80).collect::<String>();
         if name.len() > 1000 {
-            return Err(format!("the tool `{shown}…` has a name of {} bytes", name.len()));
+            return Err(ToolFault::LongName(shown, name.len()));
         }
         if item.get("execution").and_then(|execution| execution.get("taskSupport"))
             == Some(&json!("required"))
         {
-            return Err(format!(
-                "the tool `{shown}` runs as a task only, which this client can't start"
-            ));
+            return Err(ToolFault::TaskOnly(shown));
         }
         let input_schema = match item.get("inputSchema") {
             Some(Value::Object(schema)) => schema.clone(),
             Some(Value::Null | Value::Bool(true)) | None => Map::new(),
-            Some(_) => {
-                return Err(format!("the tool `{shown}` has an `inputSchema` that is no object"));
-            }
+            Some(_) => return Err(ToolFault::NoSchema(shown)),
         };
         let size = input_schema.iter().map(|(key, value)| key.len() + weigh(value)).sum::<usize>();
         if size > schema_bytes {
             let (size, most) = (size >> 10, schema_bytes >> 10);
-            return Err(format!(
-                "the tool `{shown}` has a schema of {size} KiB, more than {most} KiB"
-            ));
+            return Err(ToolFault::LargeSchema { tool: shown, size, most });
         }
         let output_schema = item.get("outputSchema").filter(|schema| schema.is_object());
         let text_at = |key: &str| item.get(key).and_then(Value::as_str).map(clean_text);
@@ -96,7 +107,7 @@ impl ServerTool {
             item.get("annotations").filter(|value| value.is_object()).cloned().unwrap_or_default();
         let size = weigh(&annotations);
         if size > ANNOTATIONS {
-            return Err(format!("the tool `{shown}` has annotations of {} KiB", size >> 10));
+            return Err(ToolFault::LargeAnnotations(shown, size >> 10));
         }
         Ok(Self {
             name,
@@ -132,7 +143,7 @@ mod tests {
 
     fn read(item: Value) -> Result<ServerTool, String> {
         let Value::Object(item) = item else { panic!("{item}") };
-        ServerTool::read(&item, 1000, 20)
+        ServerTool::read(&item, 1000, 20).map_err(|fault| fault.to_string())
     }
 
     #[test]
