@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use crate::args::PolicyArgs;
-use codebutler_guides::policy::rules::RiskRules;
+use codebutler_guides::policy::rules::{RiskRules, RiskRulesError};
 use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 
 /// Verdict on one command, as it is printed.
@@ -29,6 +29,29 @@ enum ToldLine {
     Named { command: String },
 }
 
+/// Commands can't be judged.
+#[derive(Debug, thiserror::Error)]
+enum PolicyPrintError {
+    #[error("{path} can't be read: {error}")]
+    File { path: String, error: std::io::Error },
+    #[error("{path}: {error}")]
+    Rules { path: String, error: RiskRulesError },
+    #[error("the list on stdin can't be read: {0}")]
+    Stdin(std::io::Error),
+    #[error("line {0} of the list is not UTF-8")]
+    NotUtf8(usize),
+    #[error("line {0} of the list begins like JSON and is neither a string nor {{\"command\": …}}")]
+    NoCommand(usize),
+    #[error("{0}")]
+    Print(std::io::Error),
+}
+
+impl PolicyPrintError {
+    fn unread(path: &Path, error: std::io::Error) -> Self {
+        Self::File { path: path.display().to_string(), error }
+    }
+}
+
 /// Prints a line for each command. 0: all were judged; 2: there is nothing to judge, or nothing to judge
 /// it by.
 pub(crate) fn run_policy(
@@ -40,7 +63,7 @@ pub(crate) fn run_policy(
         let commands = read_commands(args)?;
         for command in &commands {
             print_verdict(command, &policy.bash(command), args.json, out)
-                .map_err(|error| error.to_string())?;
+                .map_err(PolicyPrintError::Print)?;
         }
         Ok(())
     });
@@ -53,35 +76,33 @@ pub(crate) fn run_policy(
     }
 }
 
-fn read_policy(file: Option<&Path>) -> Result<CommandPolicy, String> {
+fn read_policy(file: Option<&Path>) -> Result<CommandPolicy, PolicyPrintError> {
     let Some(file) = file else { return Ok(CommandPolicy::default()) };
-    let shown = file.display();
     let text =
-        std::fs::read_to_string(file).map_err(|error| format!("{shown} can't be read: {error}"))?;
-    let rules = RiskRules::parse(&text).map_err(|why| format!("{shown}: {why}"))?;
+        std::fs::read_to_string(file).map_err(|error| PolicyPrintError::unread(file, error))?;
+    let rules = RiskRules::parse(&text)
+        .map_err(|error| PolicyPrintError::Rules { path: file.display().to_string(), error })?;
     Ok(CommandPolicy { rules, ..CommandPolicy::default() })
 }
 
-fn read_commands(args: &PolicyArgs) -> Result<Vec<String>, String> {
+fn read_commands(args: &PolicyArgs) -> Result<Vec<String>, PolicyPrintError> {
     let Some(file) = &args.file else { return Ok(args.command.iter().cloned().collect()) };
     let text = if file.as_os_str() == "-" {
         let mut text = Vec::new();
         let read = std::io::stdin().lock().read_to_end(&mut text);
-        read.map_err(|error| format!("the list on stdin can't be read: {error}"))?;
+        read.map_err(PolicyPrintError::Stdin)?;
         text
     } else {
-        std::fs::read(file).map_err(|error| format!("{} can't be read: {error}", file.display()))?
+        std::fs::read(file).map_err(|error| PolicyPrintError::unread(file, error))?
     };
     let mut out = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        let line = line.map_err(|_| format!("line {} of the list is not UTF-8", at + 1))?;
+        let line = line.map_err(|_| PolicyPrintError::NotUtf8(at + 1))?;
         let line = line.trim_end_matches('\r');
         if line.trim().is_empty() {
             continue;
         }
-        out.push(one_line(line).ok_or_else(|| {
-            format!("line {} of the list begins like JSON and is neither a string nor {{\"command\": …}}", at + 1)
-        })?);
+        out.push(one_line(line).ok_or(PolicyPrintError::NoCommand(at + 1))?);
     }
     Ok(out)
 }

@@ -18,5 +18,18 @@ pub mod text;
 pub mod validate;
 pub mod voice;
 
+use serde::{Deserialize, Serialize};
+
 /// Characters of one guide; the rest is cut.
 pub const MAX_GUIDE: usize = 48 * 1024;
+
+/// A file of a repository could not be read, for the reason in these words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{0}")]
+pub struct UnreadFile(String);
+
+impl UnreadFile {
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}

@@ -332,11 +332,14 @@ impl Agent {
     pub(super) async fn read_policy(&self) -> Result<CommandPolicy, RunError> {
         let file = ToolboxRequest::BaseGuide { file: "policy.json".to_owned() };
         let parsed = match self.tools.toolbox.ask(file).await? {
-            ToolboxReply::Guide(text) => RiskRules::parse(text.as_deref().unwrap_or("{}")),
+            ToolboxReply::Guide(text) => {
+                let rules = RiskRules::parse(text.as_deref().unwrap_or("{}"));
+                rules.map_err(|error| error.to_string())
+            }
             ToolboxReply::EarlierGuide { text, commit, why } => {
                 let path = format!("{FOLDER}/policy.json");
                 self.tell_of_earlier(&path, &commit, &why).await?;
-                RiskRules::parse(&text)
+                RiskRules::parse(&text).map_err(|error| error.to_string())
             }
             ToolboxReply::Failed(why) => return Err(RunError::Repository(why)),
             ToolboxReply::Refused(why) => Err(why),

@@ -5,6 +5,7 @@ mod set_up;
 mod sparse;
 
 use codebutler_browser::{ColorScheme, ScreenSize};
+use codebutler_guides::skills::ReadFile;
 use codebutler_wire::TestRun;
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
@@ -455,7 +456,7 @@ pub enum ToolboxReply {
     Files(Vec<(String, String)>),
     Research(Vec<KnownResearch>),
     /// Path and text of each, or why it can't be read.
-    Skills(Vec<(String, Result<String, String>)>),
+    Skills(Vec<ReadFile>),
     Names(Vec<String>),
     /// For each citation the error in it, if there is one.
     Faults(Vec<Option<String>>),

@@ -142,7 +142,7 @@ fn check_policy(old: Option<&str>, new: &str, green: &BTreeSet<String>) -> Resul
     }
     // Commands that people already call safe stay so without a run.
     let before = old.and_then(|old| RiskRules::parse(old).ok()).unwrap_or_default();
-    let rules = RiskRules::parse(new)?;
+    let rules = RiskRules::parse(new).map_err(|error| error.to_string())?;
     let added = rules.safe_commands().iter().filter(|one| !before.safe_commands().contains(one));
     for words in added {
         // All words must match: the first ones alone would allow whatever else the program can do.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use codebutler_crds::Repo;
 use codebutler_git::guides::BaseCopy;
 use codebutler_git::mirror::{MirrorError, RepoMirrors};
-use codebutler_guides::seeds;
 use codebutler_guides::skills::{self, ReadFile, SkillSource};
 use codebutler_guides::validate::files::{FOLDER, GuideFiles, is_skill};
+use codebutler_guides::{UnreadFile, seeds};
 use codebutler_slack::{OfferedSkill, OfferedWork};
 use futures::FutureExt as _;
 use kube::ResourceExt as _;
@@ -80,9 +80,9 @@ fn list_work(files: Option<&GuideFiles>, roles: &[String]) -> OfferedWork {
     OfferedWork { workflows, skills: skills.collect(), is_whole: files.is_some() }
 }
 
-fn read_text(bytes: &Result<Vec<u8>, String>) -> Result<String, String> {
+fn read_text(bytes: &Result<Vec<u8>, UnreadFile>) -> Result<String, UnreadFile> {
     let bytes = bytes.clone()?;
-    String::from_utf8(bytes).map_err(|error| error.to_string())
+    String::from_utf8(bytes).map_err(|error| UnreadFile::new(error.to_string()))
 }
 
 /// Titles of a guide's sections.
@@ -95,11 +95,11 @@ fn list_sections(guide: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn skill(about: &str) -> Result<Vec<u8>, String> {
+    fn skill(about: &str) -> Vec<u8> {
         let text = format!(
             "# any\n\n{about}\n\n## Trigger\nbring it out\n\n## Agent\npm\n\n## Prompt\nDo it.\n"
         );
-        Ok(text.into_bytes())
+        text.into_bytes()
     }
 
     #[test]
@@ -117,9 +117,9 @@ mod tests {
         let mut files = GuideFiles::default();
         let workflows = "# Workflows\n\n## ship\n\nOut.\n\n## Archived Learnings\nOld.\n";
         files.add(".codebutler/workflows.md", Ok(workflows.as_bytes().to_vec()));
-        files.add(".codebutler/skills/any.md", skill("Does it our way."));
+        files.add(".codebutler/skills/any.md", Ok(skill("Does it our way.")));
         files.add(".codebutler/skills/broken.md", Ok(vec![0xff]));
-        files.add(".codebutler/skills/large.md", Err("it is too large".to_owned()));
+        files.add(".codebutler/skills/large.md", Err(UnreadFile::new("it is too large")));
         let work = list_work(Some(&files), &["pm".to_owned()]);
         assert_eq!(work.workflows, ["ship"]);
         let own: Vec<_> = work.skills.iter().filter(|skill| skill.is_own).collect();

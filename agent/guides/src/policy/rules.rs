@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use codebutler_wire::RiskTier;
 
 use super::RiskVerdict;
-use super::file::{CommandRule, Overrides, PolicyFile};
+use super::file::{CommandRule, Overrides, PolicyFile, PolicyMistake};
 use super::shell::{self, PlainCommand};
 
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,26 @@ pub struct RuleVerdict {
     pub words: Vec<String>,
 }
 
+/// Rules that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RiskRulesError {
+    #[error(transparent)]
+    File(#[from] PolicyMistake),
+    #[error("`{0}` is not one plain command")]
+    NotPlain(String),
+    #[error("`{0}` is no command")]
+    NoCommand(String),
+    #[error("the rule `{command}` does not match its own example `{example}`")]
+    Misses { command: String, example: String },
+    #[error("the rule `{command}` matches its own example `{example}`")]
+    Matches { command: String, example: String },
+}
+
 impl RiskRules {
     /// Reads the file. A rule that contradicts its own examples makes all of it unusable: what it
     /// means is not known then.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let file = PolicyFile::parse(text).map_err(|mistake| mistake.to_string())?;
+    pub fn parse(text: &str) -> Result<Self, RiskRulesError> {
+        let file = PolicyFile::parse(text)?;
         let Overrides { bash, tools } = file.tool_overrides;
         let all = |rules: Vec<CommandRule>| {
             rules.into_iter().map(check_rule).collect::<Result<Vec<_>, _>>()
@@ -77,7 +92,7 @@ fn rule_applies(rule: &[String], simple: &PlainCommand) -> bool {
         && rule.iter().zip(&simple.words).all(|(rule, word)| word.as_deref() == Some(rule))
 }
 
-fn check_rule(rule: CommandRule) -> Result<Vec<String>, String> {
+fn check_rule(rule: CommandRule) -> Result<Vec<String>, RiskRulesError> {
     let (command, matches, spares) = match rule {
         CommandRule::Plain(command) => (command, vec![], vec![]),
         CommandRule::Checked { command, matches, spares } => (command, matches, spares),
@@ -88,14 +103,16 @@ fn check_rule(rule: CommandRule) -> Result<Vec<String>, String> {
         }
         _ => None,
     };
-    let words = words.ok_or_else(|| format!("`{command}` is not one plain command"))?;
+    let Some(words) = words else { return Err(RiskRulesError::NotPlain(command)) };
     for (examples, expected) in [(matches, true), (spares, false)] {
         for example in examples {
-            let found = shell::parse_commands(&example)
-                .map_err(|_| format!("`{example}` is no command"))?;
-            if found.iter().any(|simple| rule_applies(&words, simple)) != expected {
-                let what = if expected { "does not match" } else { "matches" };
-                return Err(format!("the rule `{command}` {what} its own example `{example}`"));
+            let Ok(found) = shell::parse_commands(&example) else {
+                return Err(RiskRulesError::NoCommand(example));
+            };
+            match (found.iter().any(|simple| rule_applies(&words, simple)), expected) {
+                (false, true) => return Err(RiskRulesError::Misses { command, example }),
+                (true, false) => return Err(RiskRulesError::Matches { command, example }),
+                (true, true) | (false, false) => {}
             }
         }
     }

@@ -20,6 +20,14 @@ struct Place<'a> {
     end: usize,
 }
 
+/// A placeholder's default can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("`{{{{{inner}}}}}` can't be read: a default is `{{{{{name} | default: \"value\"}}}}`")]
+struct DefaultError {
+    inner: String,
+    name: String,
+}
+
 /// A prompt as a role gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FilledPrompt {
@@ -72,7 +80,7 @@ pub(super) fn check_places(
     let mut defaults: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, line) in lines {
         for Place { name, default, .. } in
-            find_places(line).map_err(|why| SkillFault::at(*at, why))?
+            find_places(line).map_err(|error| SkillFault::at(*at, error.to_string()))?
         {
             if !triggers.iter().flat_map(SkillTrigger::params).any(|param| param == name) {
                 let why = format!(
@@ -103,7 +111,7 @@ pub fn unused_params(skill: &SkillGuide) -> Vec<String> {
 
 /// All places of a text. What is no place by its form, such as `${{ github.ref }}`, is left as it is if it
 /// does not look like one.
-fn find_places(text: &str) -> Result<Vec<Place<'_>>, String> {
+fn find_places(text: &str) -> Result<Vec<Place<'_>>, DefaultError> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find("{{").map(|at| from + at) {
@@ -116,9 +124,8 @@ fn find_places(text: &str) -> Result<Vec<Place<'_>>, String> {
         if text[..start].ends_with('$') || !is_name(name) {
             continue;
         }
-        let default = rest.map(|rest| find_default(rest).ok_or_else(|| {
-            format!("`{{{{{inner}}}}}` can't be read: a default is `{{{{{name} | default: \"value\"}}}}`")
-        }));
+        let unreadable = || DefaultError { inner: inner.to_owned(), name: name.to_owned() };
+        let default = rest.map(|rest| find_default(rest).ok_or_else(unreadable));
         found.push(Place { name, default: default.transpose()?, start, end });
     }
     Ok(found)

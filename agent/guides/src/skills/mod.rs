@@ -18,8 +18,8 @@ mod words;
 
 use std::fmt::Write as _;
 
-use crate::seeds;
 use crate::text::clip_text;
+use crate::{UnreadFile, seeds};
 
 pub use ask::{AskedSkill, SkillCall, find_asked};
 pub use brief::{NONE, skills_question, write_brief};
@@ -77,7 +77,7 @@ impl SkillFault {
 }
 
 /// A file of a repository as it was read, or why it was not.
-pub type ReadFile = (String, Result<String, String>);
+pub type ReadFile = (String, Result<String, UnreadFile>);
 
 /// All skills that there are, by name, and what is wrong with the rest, by file. `roles` are those that
 /// work here.
@@ -101,7 +101,7 @@ pub fn collect_skills(
         }
         let read = match text {
             Ok(text) => parse_skill(path, text).and_then(|skill| for_team(skill, roles)),
-            Err(why) => Err(SkillFault::at(0, why.clone())),
+            Err(error) => Err(SkillFault::at(0, error.to_string())),
         };
         match read {
             Ok(skill) if skills.iter().all(|known| known.name != skill.name) => skills.push(skill),

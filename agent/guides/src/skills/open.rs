@@ -9,6 +9,17 @@ const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const RULE: &str = "---";
 
+/// A skill can't have this name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SkillNameError {
+    #[error(
+        "a name has 1 to {MAX_NAME} characters of a-z, 0-9 and `-`, with `-` only between others"
+    )]
+    Form,
+    #[error("the skill is called `{name}` and its file `{file}`: name both alike")]
+    OtherFile { name: String, file: String },
+}
+
 /// Reads one.
 ///
 /// # Errors
@@ -25,7 +36,7 @@ pub(super) fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFaul
         + 1;
     let front = &lines[1..end];
     let (at, name) = front_field(front, "name")?;
-    check_name(&name).map_err(|why| SkillFault::at(at, why))?;
+    check_name(&name).map_err(|error| SkillFault::at(at, error.to_string()))?;
     let folder = path.rsplit('/').nth(1).unwrap_or_default();
     if name != folder {
         let why =
@@ -61,13 +72,11 @@ pub(super) fn parse_open(path: &str, text: &str) -> Result<SkillGuide, SkillFaul
 ///
 /// # Errors
 /// What is wrong with the name.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), SkillNameError> {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let edges = name.starts_with('-') || name.ends_with('-') || name.contains("--");
     if name.is_empty() || name.len() > MAX_NAME || edges || !name.bytes().all(plain) {
-        return Err(format!(
-            "a name has 1 to {MAX_NAME} characters of a-z, 0-9 and `-`, with `-` only between others"
-        ));
+        return Err(SkillNameError::Form);
     }
     Ok(())
 }

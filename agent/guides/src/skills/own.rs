@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::open::{SkillNameError, check_name};
 use super::trigger::SkillTrigger;
 use super::{SkillFault, SkillGuide, SkillSource, fill};
 
@@ -26,7 +27,7 @@ pub(super) fn parse_own(path: &str, text: &str) -> Result<SkillGuide, SkillFault
     let (at, first) = said.next().ok_or_else(|| SkillFault::at(1, "the file is empty"))?;
     let name = first.strip_prefix("# ").map(str::trim).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| SkillFault::at(at, "`# <name>` has to come first"))?;
-    named_as(name, path).map_err(|why| SkillFault::at(at, why))?;
+    named_as(name, path).map_err(|error| SkillFault::at(at, error.to_string()))?;
     let mut sections = read_sections(text)?;
     let description = read_description(text, at)?;
     let triggers = read_triggers(&take_section(&mut sections, "Trigger")?)?;
@@ -62,7 +63,7 @@ pub(super) fn find_switched_off(path: &str, text: &str) -> Result<Option<String>
         return Err(SkillFault::at(at, why));
     }
     let name = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default().trim();
-    named_as(name, path).map_err(|why| SkillFault::at(1, why))?;
+    named_as(name, path).map_err(|error| SkillFault::at(1, error.to_string()))?;
     if crate::seeds::find_skill(&format!("{name}.md")).is_none() {
         let why =
             format!("CodeButler brings no skill `{name}`: to switch off your own, remove its file");
@@ -71,14 +72,14 @@ pub(super) fn find_switched_off(path: &str, text: &str) -> Result<Option<String>
     Ok(Some(name.to_owned()))
 }
 
-fn named_as(name: &str, path: &str) -> Result<(), String> {
+fn named_as(name: &str, path: &str) -> Result<(), SkillNameError> {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.strip_suffix(".md").unwrap_or(file);
-    super::open::check_name(name)?;
+    check_name(name)?;
     if name == stem {
         Ok(())
     } else {
-        Err(format!("the skill is called `{name}` and its file `{file}`: name both alike"))
+        Err(SkillNameError::OtherFile { name: name.to_owned(), file: file.to_owned() })
     }
 }
 
@@ -143,7 +144,8 @@ fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<SkillTrigger>, Sk
     for (at, line) in lines {
         let phrases = line.split(',').map(|phrase| phrase.trim().trim_start_matches("- ").trim());
         for phrase in phrases.filter(|phrase| !phrase.is_empty()) {
-            let trigger = SkillTrigger::parse(phrase).map_err(|why| SkillFault::at(*at, why))?;
+            let trigger = SkillTrigger::parse(phrase)
+                .map_err(|error| SkillFault::at(*at, error.to_string()))?;
             if let Some(same) = found.iter().find(|known| known.shape() == trigger.shape()) {
                 return Err(SkillFault::at(
                     *at,

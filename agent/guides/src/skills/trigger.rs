@@ -39,12 +39,36 @@ pub struct SkillTrigger {
     pub parts: Vec<TriggerPart>,
 }
 
+/// A phrase can't be a trigger.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TriggerError {
+    #[error(
+        "the trigger `{text}` has `{chunk}`: a parameter is a word of its own, `{{name}}` or `{{name#}}`, of a-z, 0-9, \
+         `_` and `-`"
+    )]
+    Parameter { text: String, chunk: String },
+    #[error("the trigger `{0}` has more than {MAX_PARTS} words")]
+    TooLong(String),
+    #[error(
+        "the trigger `{0}` is only a parameter: it fits every message. Put the words before it that people say"
+    )]
+    NoWord(String),
+    #[error(
+        "the trigger `{0}` fits too much: its words stand in any message. Add one that names what is wanted"
+    )]
+    TooCommon(String),
+    #[error("the trigger `{0}` has two parameters side by side: put a word between them")]
+    SideBySide(String),
+    #[error("the trigger `{text}` names `{{{name}}}` twice")]
+    Twice { text: String, name: String },
+}
+
 impl SkillTrigger {
     /// Reads one.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// When it has odd parameters, or would fit too many messages.
+    pub fn parse(text: &str) -> Result<Self, TriggerError> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut parts = Vec::new();
         for chunk in text.split(' ') {
@@ -57,7 +81,7 @@ impl SkillTrigger {
             }
         }
         let trigger = Self { text, parts };
-        trigger.judge().map_or(Ok(()), Err)?;
+        trigger.judge()?;
         Ok(trigger)
     }
 
@@ -86,44 +110,34 @@ impl SkillTrigger {
         self.parts.iter().map(shown).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the reason why it can't be a trigger.
-    fn judge(&self) -> Option<String> {
+    fn judge(&self) -> Result<(), TriggerError> {
         let Self { text, parts } = self;
         if parts.len() > MAX_PARTS {
-            return Some(format!("the trigger `{text}` has more than {MAX_PARTS} words"));
+            return Err(TriggerError::TooLong(text.clone()));
         }
         if self.words().next().is_none() {
-            return Some(format!(
-                "the trigger `{text}` is only a parameter: it fits every message. Put the words before it that \
-                 people say"
-            ));
+            return Err(TriggerError::NoWord(text.clone()));
         }
         let telling = self.words().filter(|word| !COMMON.contains(word)).count();
         let asking = self.words().filter(|word| ASKING.contains(word)).count();
         if telling == 0 && (asking < 2 || parts.len() < 4) {
-            return Some(format!(
-                "the trigger `{text}` fits too much: its words stand in any message. Add one that names what is \
-                 wanted"
-            ));
+            return Err(TriggerError::TooCommon(text.clone()));
         }
         let open = |part: &TriggerPart| matches!(part, TriggerPart::Param { .. });
         if parts.windows(2).any(|pair| pair.iter().all(open)) {
-            return Some(format!(
-                "the trigger `{text}` has two parameters side by side: put a word between them"
-            ));
+            return Err(TriggerError::SideBySide(text.clone()));
         }
         let mut names: Vec<&str> = self.params().collect();
         names.sort_unstable();
-        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
-        twice.map(|pair| format!("the trigger `{text}` names `{{{}}}` twice", pair[0]))
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(TriggerError::Twice { text: text.clone(), name: pair[0].to_owned() }),
+            None => Ok(()),
+        }
     }
 }
 
-fn describe_odd(text: &str, chunk: &str) -> String {
-    format!(
-        "the trigger `{text}` has `{chunk}`: a parameter is a word of its own, `{{name}}` or `{{name#}}`, of a-z, 0-9, \
-         `_` and `-`"
-    )
+fn describe_odd(text: &str, chunk: &str) -> TriggerError {
+    TriggerError::Parameter { text: text.to_owned(), chunk: chunk.to_owned() }
 }
 
 fn parse_param(name: &str) -> Option<TriggerPart> {
@@ -179,7 +193,7 @@ mod tests {
             ("deploy {Env}", "a parameter is a word of its own"),
             ("a b c d e f g h i j k l m n o p q r s deploy", "more than 16 words"),
         ] {
-            let error = SkillTrigger::parse(text).unwrap_err();
+            let error = SkillTrigger::parse(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

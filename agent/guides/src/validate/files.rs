@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::UnreadFile;
+
 /// The folder in a repository.
 pub const FOLDER: &str = ".codebutler";
 /// Folders of skills in the open form, beside `.codebutler`. The first one wins.
@@ -12,7 +14,7 @@ pub const OPEN: [&str; 2] = [".agents/skills", ".claude/skills"];
 /// Files by their path from the root, each as it was read or why it was not.
 #[derive(Clone, Debug, Default)]
 pub struct GuideFiles {
-    files: BTreeMap<String, Result<Vec<u8>, String>>,
+    files: BTreeMap<String, Result<Vec<u8>, UnreadFile>>,
 }
 
 impl GuideFiles {
@@ -38,14 +40,14 @@ impl GuideFiles {
     }
 
     /// Adds a file, if it is one that is judged.
-    pub fn add(&mut self, path: &str, bytes: Result<Vec<u8>, String>) {
+    pub fn add(&mut self, path: &str, bytes: Result<Vec<u8>, UnreadFile>) {
         if is_judged(path) {
             self.files.insert(path.to_owned(), bytes);
         }
     }
 
     /// Each with its path, in the order of these.
-    pub fn all(&self) -> impl Iterator<Item = (&String, &Result<Vec<u8>, String>)> {
+    pub fn all(&self) -> impl Iterator<Item = (&String, &Result<Vec<u8>, UnreadFile>)> {
         self.files.iter()
     }
 
@@ -54,7 +56,8 @@ impl GuideFiles {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
             Err(error) => {
-                self.files.insert(shown.to_owned(), Err(error.to_string()));
+                let unread = UnreadFile::new(error.to_string());
+                self.files.insert(shown.to_owned(), Err(unread));
                 return;
             }
         };
@@ -62,7 +65,8 @@ impl GuideFiles {
             for name in files(&entry.file_name().to_string_lossy()) {
                 let (place, path) = (folder.join(&name), format!("{shown}/{name}"));
                 if is_judged(&path) && place.is_file() {
-                    self.add(&path, fs::read(place).map_err(|error| error.to_string()));
+                    let bytes = fs::read(place).map_err(|e| UnreadFile::new(e.to_string()));
+                    self.add(&path, bytes);
                 }
             }
         }

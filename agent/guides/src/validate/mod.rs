@@ -14,9 +14,8 @@ use std::process::ExitCode;
 use codebutler_mcp_file::MCP_FILE;
 
 use self::files::{FOLDER, GuideFiles};
-use crate::MAX_GUIDE;
 use crate::policy::rules::RiskRules;
-use crate::seeds;
+use crate::{MAX_GUIDE, UnreadFile, seeds};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
@@ -112,7 +111,7 @@ impl From<usize> for FilePlace {
 
 fn with_text<P: Into<FilePlace>>(
     path: &str,
-    bytes: &Result<Vec<u8>, String>,
+    bytes: &Result<Vec<u8>, UnreadFile>,
     findings: &mut Vec<GuideFinding>,
     judge: impl FnOnce(&str) -> Vec<(P, FindingSeverity, String)>,
 ) {
@@ -158,7 +157,8 @@ fn judge_guide(text: &str) -> JudgedLines {
 
 /// `policy.json`, by the rules of [`RiskRules::parse`].
 fn judge_policy(text: &str) -> JudgedLines {
-    let Err(message) = RiskRules::parse(text) else { return Vec::new() };
+    let Err(error) = RiskRules::parse(text) else { return Vec::new() };
+    let message = error.to_string();
     let line = match serde_json::from_str::<serde_json::Value>(text) {
         Err(error) => error.line(),
         Ok(_) => line_in(&message).unwrap_or_else(|| line_of_quoted(text, &message)),

@@ -50,7 +50,7 @@ fn find_usable(
 /// Finds the error that makes a file unusable as a whole.
 fn find_breakage(path: &str, text: &str) -> Option<String> {
     if Path::new(path).extension().is_some_and(|ending| ending == "json") {
-        return RiskRules::parse(text).err();
+        return RiskRules::parse(text).err().map(|error| error.to_string());
     }
     let line_with = |mark: &str| text.lines().position(|line| line.starts_with(mark));
     let (begin, end) = (line_with("<<<<<<< ")?, line_with(">>>>>>> ")?);

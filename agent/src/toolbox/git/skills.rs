@@ -9,6 +9,7 @@ use super::GitSite;
 use super::base::{FOLDER, LINK, file_text, find_entry, path_inside, read_entry};
 use super::sealed::read_base;
 use crate::toolbox::ToolError;
+use codebutler_guides::UnreadFile;
 use codebutler_guides::skills::{MAX_FILE, ReadFile};
 
 /// Skills that are read of one folder.
@@ -41,7 +42,7 @@ fn find_skills(repo: &Repository, base: &GitTree<'_>) -> Result<Vec<ReadFile>, T
     for path in paths {
         match file_text(repo, base, &path, MAX_FILE) {
             Ok(found) => read.extend(found.map(|found| (path, Ok(found)))),
-            Err(ToolError::Refused(why)) => read.push((path, Err(why))),
+            Err(ToolError::Refused(why)) => read.push((path, Err(UnreadFile::new(why)))),
             Err(error @ ToolError::Failed(_)) => return Err(error),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codebutler_crds::Repo;
+use codebutler_guides::UnreadFile;
 use codebutler_guides::pins::{CHOOSING, PINS};
 use codebutler_guides::validate::files::{FOLDER, GuideFiles, OPEN, is_judged};
 use codebutler_mcp_file::MCP_FILE;
@@ -111,9 +112,9 @@ async fn read_guides(git: &GitRepository, commit: &str) -> Result<GuideFiles, Co
     for Entry { id, size, path } in listed.split('\0').filter_map(Entry::of) {
         (count, all) = (count + 1, all + size);
         let text = if count > MAX_FILES || all > MAX_ALL {
-            Err("there are too many files to judge them all".to_owned())
+            Err(UnreadFile::new("there are too many files to judge them all"))
         } else if size > MAX_FILE {
-            Err(format!("it has more than {} KiB", MAX_FILE / 1024))
+            Err(UnreadFile::new(format!("it has more than {} KiB", MAX_FILE / 1024)))
         } else {
             Ok(git.run(&["cat-file", "blob", id], b"").await?)
         };

@@ -208,7 +208,7 @@ fn a_repository_demotes_and_promotes_and_the_stricter_wins() {
             "matches its own",
         ),
     ] {
-        assert!(RiskRules::parse(bad).unwrap_err().contains(why), "{bad}");
+        assert!(RiskRules::parse(bad).unwrap_err().to_string().contains(why), "{bad}");
     }
 }
 
