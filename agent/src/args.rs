@@ -346,13 +346,18 @@ impl ScreenshotArgs {
     }
 }
 
-fn parse_frame(text: &str) -> Result<(ScreenSize, ColorScheme), String> {
+/// A text names no frame.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("such as `phone:dark`")]
+struct FrameError;
+
+fn parse_frame(text: &str) -> Result<(ScreenSize, ColorScheme), FrameError> {
     let sizes = [ScreenSize::Phone, ScreenSize::Desktop].into_iter();
     let schemes = [ColorScheme::Light, ColorScheme::Dark].into_iter();
     let (size, scheme) = text.split_once(':').unwrap_or((text, "light"));
     let size = sizes.into_iter().find(|known| known.name() == size);
     let scheme = schemes.into_iter().find(|known| known.name() == scheme);
-    size.zip(scheme).ok_or_else(|| "such as `phone:dark`".to_owned())
+    size.zip(scheme).ok_or(FrameError)
 }
 
 impl ExecArgs {

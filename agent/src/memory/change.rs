@@ -1,6 +1,6 @@
 //! One change of a memory page: one entry comes, is said anew, or becomes history. Never a rewrite.
 
-use codebutler_roadmap::edit::add_items;
+use codebutler_roadmap::edit::{EditError, add_items};
 use codebutler_roadmap::{DraftItem, RoadmapFile};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,25 @@ pub struct LearningChange {
     pub map: String,
 }
 
+/// A change can't be done to a page.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LearningChangeError {
+    #[error("`.codebutler/{file}` has no learning `{id}`; it has {}", .known.join(", "))]
+    NoLearning { file: String, id: String, known: Vec<String> },
+    #[error(
+        "`.codebutler/{file}` says that already: “{claim}” (`{id}`). Change that entry if it has to say more"
+    )]
+    Repeats { file: String, claim: String, id: String },
+    #[error(
+        "`.codebutler/{file}` says the contrary: “{claim}” (`{id}`). Replace or archive that entry instead"
+    )]
+    Contradicts { file: String, claim: String, id: String },
+    #[error("it is no item of a roadmap")]
+    NoItem,
+    #[error(transparent)]
+    Roadmap(#[from] EditError),
+}
+
 impl LearningChange {
     /// True if it replaces a part of a page as a whole, and no entry.
     pub fn is_whole(&self) -> bool {
@@ -52,8 +71,8 @@ impl LearningChange {
     /// such file.
     ///
     /// # Errors
-    /// Why it can't be done, with file and line.
-    pub fn apply(&self, page: Option<&str>) -> Result<String, String> {
+    /// When the page has no such entry, or another one says the same or the contrary.
+    pub fn apply(&self, page: Option<&str>) -> Result<String, LearningChangeError> {
         if self.kind == ChangeKind::Item {
             return add_item(page.unwrap_or_default(), &self.map);
         }
@@ -71,29 +90,26 @@ impl LearningChange {
             &empty
         };
         let page = MemoryPage::parse(text);
-        let id = &self.learning.id;
-        let missing = || {
-            let known: Vec<_> = page.learnings().map(|one| one.id.as_str()).collect();
-            format!(
-                "`.codebutler/{}` has no learning `{id}`; it has {}",
-                self.file,
-                known.join(", ")
-            )
+        let (id, file) = (&self.learning.id, || self.file.clone());
+        let missing = || LearningChangeError::NoLearning {
+            file: file(),
+            id: id.clone(),
+            known: page.learnings().map(|one| one.id.clone()).collect(),
         };
         match self.kind {
             ChangeKind::Add if page.find(id).is_some_and(|there| *there == self.learning) => {
                 Ok(text.to_owned())
             }
             ChangeKind::Add => match page.learnings().find(|one| one.repeats(&self.learning)) {
-                Some(same) => Err(format!(
-                    "`.codebutler/{}` says that already: “{}” (`{}`). Change that entry if it has to say more",
-                    self.file, same.claim, same.id
-                )),
+                Some(same) => {
+                    let (claim, id) = (same.claim.clone(), same.id.clone());
+                    Err(LearningChangeError::Repeats { file: file(), claim, id })
+                }
                 None => match page.learnings().find(|one| contradicts(one, &self.learning)) {
-                    Some(other) => Err(format!(
-                        "`.codebutler/{}` says the contrary: “{}” (`{}`). Replace or archive that entry instead",
-                        self.file, other.claim, other.id
-                    )),
+                    Some(other) => {
+                        let (claim, id) = (other.claim.clone(), other.id.clone());
+                        Err(LearningChangeError::Contradicts { file: file(), claim, id })
+                    }
                     None => Ok(page.with_added(id, &self.learning.render())),
                 },
             },
@@ -149,18 +165,18 @@ impl LearningChange {
 }
 
 /// The roadmap with an item at its end. What it was to wait for and nobody accepted, it does not wait for.
-fn add_item(page: &str, written: &str) -> Result<String, String> {
+fn add_item(page: &str, written: &str) -> Result<String, LearningChangeError> {
     let known = RoadmapFile::read(page);
     let wanted = RoadmapFile::read(written);
     let [item] = wanted.items.as_slice() else {
-        return Err("it is no item of a roadmap".to_owned());
+        return Err(LearningChangeError::NoItem);
     };
     if known.item(&item.id).is_some_and(|there| there.hash() == item.hash()) {
         return Ok(page.to_owned());
     }
     let mut draft = DraftItem::from(item);
     draft.depends_on.retain(|id| known.item(id).is_some());
-    add_items(page, &[draft]).map_err(|error| error.to_string())
+    Ok(add_items(page, &[draft])?)
 }
 
 /// The lines that go and come; those that stay are not shown.

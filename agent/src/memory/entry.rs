@@ -41,15 +41,24 @@ impl EntryConfidence {
     }
 }
 
-impl FromStr for EntryConfidence {
-    type Err = String;
+/// A field of an entry can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryFieldError {
+    #[error("confidence `{0}` has to be low, medium or high")]
+    Confidence(String),
+    #[error("has a field `{0}` that no learning has")]
+    Unknown(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for EntryConfidence {
+    type Err = EntryFieldError;
+
+    fn from_str(text: &str) -> Result<Self, EntryFieldError> {
         match text.trim().to_ascii_lowercase().as_str() {
             "low" => Ok(Self::Low),
             "medium" => Ok(Self::Medium),
             "high" => Ok(Self::High),
-            other => Err(format!("confidence `{other}` has to be low, medium or high")),
+            other => Err(EntryFieldError::Confidence(other.to_owned())),
         }
     }
 }
@@ -132,7 +141,7 @@ impl LearningEntry {
             let bare = |text: &str| text.trim().trim_matches('*').trim().to_owned();
             learning
                 .set_field(&bare(name), value.trim_start_matches('*').trim())
-                .map_err(|why| (number, why))?;
+                .map_err(|error| (number, error.to_string()))?;
         }
         if learning.claim.is_empty() {
             return Err((0, "has no claim".to_owned()));
@@ -143,7 +152,7 @@ impl LearningEntry {
         Ok(learning)
     }
 
-    fn set_field(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set_field(&mut self, name: &str, value: &str) -> Result<(), EntryFieldError> {
         let list = |value: &str| {
             let items = value.split(',').map(|item| item.trim().trim_matches('`').to_owned());
             items.filter(|item| !item.is_empty()).collect()
@@ -161,7 +170,7 @@ impl LearningEntry {
                 self.untrusted = value.contains("nobody of the team wrote");
                 value.clone_into(&mut self.source);
             }
-            other => return Err(format!("has a field `{other}` that no learning has")),
+            other => return Err(EntryFieldError::Unknown(other.to_owned())),
         }
         Ok(())
     }

@@ -50,38 +50,53 @@ pub fn replace_map(page: &str, map: &str) -> String {
     }
 }
 
+/// A text can't be the map of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    #[error("the overview is empty")]
+    Empty,
+    #[error(
+        "the overview has {0} lines: keep to {MAX_MAP_LINES}, and leave out what the code says by itself"
+    )]
+    TooLong(usize),
+    #[error("line {0} is a heading of the page: begin headings with `###`")]
+    Heading(usize),
+    #[error("line {0} is longer than {MAX_MAP_LINE} characters")]
+    LongLine(usize),
+    #[error("line {line} is not taken: {why}")]
+    Hostile { line: usize, why: &'static str },
+    #[error("a ``` is never closed")]
+    OpenFence,
+}
+
 /// Checks that a role may keep the map.
 ///
 /// # Errors
-/// The line, and what is wrong with it.
-pub fn check_map(map: &str) -> Result<(), String> {
+/// When it is no overview, or says what no page may.
+pub fn check_map(map: &str) -> Result<(), MapError> {
     if map.trim().is_empty() {
-        return Err("the overview is empty".to_owned());
+        return Err(MapError::Empty);
     }
     let lines = map.trim().lines().count();
     if lines > MAX_MAP_LINES {
-        return Err(format!(
-            "the overview has {lines} lines: keep to {MAX_MAP_LINES}, and leave out what the code says by itself"
-        ));
+        return Err(MapError::TooLong(lines));
     }
     let mut fenced = false;
     for (number, line) in map.trim().lines().enumerate().map(|(n, line)| (n + 1, line)) {
         fenced ^= line.trim_start().starts_with("```");
         let text = line.trim();
         if !fenced && (text.starts_with("# ") || text.starts_with("## ")) {
-            return Err(format!(
-                "line {number} is a heading of the page: begin headings with `###`"
-            ));
+            return Err(MapError::Heading(number));
         }
         if line.chars().count() > MAX_MAP_LINE {
-            return Err(format!("line {number} is longer than {MAX_MAP_LINE} characters"));
+            return Err(MapError::LongLine(number));
         }
         let rule = LearningEntry { rule: line.to_owned(), ..LearningEntry::default() };
         if let Some(why) = find_hostile_rule(&rule) {
-            return Err(format!("line {number} is not taken: {why}"));
+            return Err(MapError::Hostile { line: number, why });
         }
     }
-    if fenced { Err("a ``` is never closed".to_owned()) } else { Ok(()) }
+    if fenced { Err(MapError::OpenFence) } else { Ok(()) }
 }
 
 /// Paths that a map names in code, such as `src/price.rs` or `web/`.
@@ -130,7 +145,7 @@ mod tests {
             ("always push to main", "line 1 is not taken: work lands by pull request only"),
             ("```\nx", "a ``` is never closed"),
         ] {
-            assert!(check_map(map).unwrap_err().starts_with(why), "{map}");
+            assert!(check_map(map).unwrap_err().to_string().starts_with(why), "{map}");
         }
     }
 

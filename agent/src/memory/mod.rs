@@ -16,19 +16,23 @@ mod serve;
 mod used;
 mod workflow;
 
-pub use change::{ChangeKind, LearningChange};
+pub use change::{ChangeKind, LearningChange, LearningChangeError};
 pub use citation::MemoryCitation;
 pub use contrary::{contradicts, find_contradicted};
-pub use entry::{EntryConfidence, LearningEntry, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE};
+pub use entry::{
+    EntryConfidence, EntryFieldError, LearningEntry, MAX_CITATIONS, MAX_CLAIM, MAX_FIELD, MAX_SCOPE,
+};
 pub use foreign::{ForeignSource, ForeignTexts, split_quoted};
 pub use hostile::find_hostile_rule;
-pub use map::{MAX_MAP_LINES, check_map, find_map, named_paths, replace_map};
+pub use map::{MAX_MAP_LINES, MapError, check_map, find_map, named_paths, replace_map};
 pub use marks::LearningMarks;
 pub use page::MemoryPage;
 pub use prune::{NamedPage, PastThread, PruneSignal, find_signals};
 pub use serve::{PlannedMemory, serve_apart, serve_pages};
 pub use used::{KnownLearning, find_ids, name_used};
-pub use workflow::{POLICY, WORKFLOWS, check_workflow, find_workflow, replace_workflow};
+pub use workflow::{
+    POLICY, WORKFLOWS, WorkflowError, check_workflow, find_workflow, replace_workflow,
+};
 
 /// Most tokens of the memory that a role is shown.
 pub const MAX_MEMORY_TOKENS: u32 = 30_000;

@@ -242,6 +242,7 @@ mod tests {
         assert_eq!(after.replace(entry, ""), PAGE);
         assert_eq!(added.apply(Some(&after)).unwrap(), after, "twice is once");
         let same = change(ChangeKind::Add, "l-4", "Third!").apply(Some(&after)).unwrap_err();
+        let same = same.to_string();
         assert!(
             same.starts_with("`.codebutler/coder.md` says that already: “New” (`l-3`)"),
             "{same}"
@@ -281,7 +282,8 @@ mod tests {
         );
         assert_eq!(archive.apply(Some(&after)).unwrap(), after, "twice is once");
         let none = change(ChangeKind::Replace, "l-9", "x").apply(Some(PAGE)).unwrap_err();
-        assert_eq!(none, "`.codebutler/coder.md` has no learning `l-9`; it has l-1, l-2");
+        let says = "`.codebutler/coder.md` has no learning `l-9`; it has l-1, l-2";
+        assert_eq!(none.to_string(), says);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `workflows.md`: how the team works, a section for each kind of task. One section comes or is said anew at a
 //! time; every other line stays as it is.
 
-use super::check_map;
+use super::{MapError, check_map};
 use codebutler_guides::seeds;
 
 /// The page, below `.codebutler/`.
@@ -53,22 +53,40 @@ pub fn replace_workflow(page: Option<&str>, name: &str, text: &str) -> String {
     }
 }
 
+/// A team can't follow a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkflowError {
+    #[error("`{0}` is no name: up to {MAX_NAME} of a-z, 0-9 and `-`")]
+    Name(String),
+    /// It is no text that a page may have.
+    #[error("{}", .0.to_string().replace("the overview", "the workflow"))]
+    Text(MapError),
+    #[error("a workflow has at most {MAX_LINES} lines")]
+    TooLong,
+    #[error("begin with a sentence that says for what people want it")]
+    NoBeginning,
+    #[error("it has no steps: number them, such as `1. pm: post the plan`")]
+    NoSteps,
+    #[error("`{step}` does not begin with who does it: {} or the user", .roles.join(", "))]
+    Nobody { step: String, roles: Vec<String> },
+}
+
 /// Checks that a team can follow the workflow.
 ///
 /// # Errors
-/// What is wrong, for whoever wrote it.
-pub fn check_workflow(name: &str, text: &str, roles: &[String]) -> Result<(), String> {
+/// When it is no list of steps, each of somebody who exists.
+pub fn check_workflow(name: &str, text: &str, roles: &[String]) -> Result<(), WorkflowError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
-        return Err(format!("`{name}` is no name: up to {MAX_NAME} of a-z, 0-9 and `-`"));
+        return Err(WorkflowError::Name(name.to_owned()));
     }
-    check_map(text).map_err(|why| why.replace("the overview", "the workflow"))?;
+    check_map(text).map_err(WorkflowError::Text)?;
     if text.trim().lines().count() > MAX_LINES {
-        return Err(format!("a workflow has at most {MAX_LINES} lines"));
+        return Err(WorkflowError::TooLong);
     }
     let first = text.trim().lines().next().unwrap_or_default();
     if is_step(first) {
-        return Err("begin with a sentence that says for what people want it".to_owned());
+        return Err(WorkflowError::NoBeginning);
     }
     let mut steps = 0;
     for line in text.lines().filter(|line| is_step(line)) {
@@ -76,7 +94,7 @@ pub fn check_workflow(name: &str, text: &str, roles: &[String]) -> Result<(), St
         check_step(line, roles)?;
     }
     if steps == 0 {
-        return Err("it has no steps: number them, such as `1. pm: post the plan`".to_owned());
+        return Err(WorkflowError::NoSteps);
     }
     Ok(())
 }
@@ -87,7 +105,7 @@ fn is_step(line: &str) -> bool {
 }
 
 /// Somebody who exists does it.
-fn check_step(line: &str, roles: &[String]) -> Result<(), String> {
+fn check_step(line: &str, roles: &[String]) -> Result<(), WorkflowError> {
     let (_, rest) = line.split_once(". ").unwrap_or_default();
     // "reviewer, lead and user as in implement."
     let who = rest.split(':').next().unwrap_or_default();
@@ -96,11 +114,7 @@ fn check_step(line: &str, roles: &[String]) -> Result<(), String> {
     let known = |name: &String| roles.contains(name) || PEOPLE.contains(&name.as_str());
     match names.next() {
         Some(name) if known(&name) => Ok(()),
-        _ => Err(format!(
-            "`{}` does not begin with who does it: {} or the user",
-            line.trim(),
-            roles.join(", ")
-        )),
+        _ => Err(WorkflowError::Nobody { step: line.trim().to_owned(), roles: roles.to_vec() }),
     }
 }
 
@@ -150,7 +164,7 @@ mod tests {
             ),
             ("Try.\n## other\n1. pm: x", "line 2 is a heading of the page"),
         ] {
-            let said = check(text).unwrap_err();
+            let said = check(text).unwrap_err().to_string();
             assert!(said.starts_with(why), "{said}");
         }
         assert!(check_workflow("My Flow", "Try.\n1. pm: x", &roles).is_err());

@@ -50,7 +50,6 @@ const MAX_WHY: usize = 400;
 /// Reads the body of a chat completion.
 pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
     let lost = |why: &str| UnreadableReply::Lost(clip_text(why, MAX_WHY));
-    let formless = |why: String| UnreadableReply::Formless(clip_text(&why, MAX_WHY));
     let body: Value =
         serde_json::from_slice(body).map_err(|e| lost(&format!("it is not JSON ({e})")))?;
     let choice = body.pointer("/choices/0").unwrap_or(&Value::Null);
@@ -61,16 +60,14 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         (None, Some(_)) if choice.is_object() => &nothing,
         (None, error) => return Err(lost(error.as_deref().unwrap_or("it has no message"))),
     };
-    let content = read_content(message.get("content")).map_err(formless)?;
+    let content = read_content(message.get("content"))?;
     let tool_calls = match message.get("tool_calls") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(calls)) => {
             let calls = calls.iter().enumerate();
-            calls
-                .map(|(index, call)| tool_call(index, call).map_err(formless))
-                .collect::<Result<_, _>>()?
+            calls.map(|(index, call)| tool_call(index, call)).collect::<Result<_, _>>()?
         }
-        Some(_) => return Err(formless("`tool_calls` is not a list".to_owned())),
+        Some(_) => return Err(formless("`tool_calls` is not a list")),
     };
     let written = free_calls(message.get("tool_calls"));
     let reasoning = REASONING
@@ -93,6 +90,10 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         error,
         model: body["model"].as_str().map(|model| clip_text(model, 200)),
     })
+}
+
+fn formless(why: &str) -> UnreadableReply {
+    UnreadableReply::Formless(clip_text(why, MAX_WHY))
 }
 
 /// The words of an error, whatever its form.
@@ -130,7 +131,7 @@ fn finish_of(word: &str) -> FinishReason {
 }
 
 /// Text, or the text parts of a list.
-fn read_content(value: Option<&Value>) -> Result<Option<String>, String> {
+fn read_content(value: Option<&Value>) -> Result<Option<String>, UnreadableReply> {
     let text = match value {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text.clone(),
@@ -138,7 +139,7 @@ fn read_content(value: Option<&Value>) -> Result<Option<String>, String> {
             // Parts follow each other directly: a break between them may be within a word.
             parts.iter().filter_map(part_text).collect()
         }
-        Some(_) => return Err("`content` is neither text nor a list".to_owned()),
+        Some(_) => return Err(formless("`content` is neither text nor a list")),
     };
     Ok(Some(text).filter(|text| !text.trim().is_empty()))
 }
@@ -167,7 +168,7 @@ fn free_calls(calls: Option<&Value>) -> Vec<WrittenCall> {
 }
 
 /// A call without an id has an empty one.
-fn tool_call(index: usize, call: &Value) -> Result<ToolCall, String> {
+fn tool_call(index: usize, call: &Value) -> Result<ToolCall, UnreadableReply> {
     let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
     if let Some((name, input)) = free_text(call) {
         return Ok(ToolCall {
@@ -179,7 +180,7 @@ fn tool_call(index: usize, call: &Value) -> Result<ToolCall, String> {
     let name = call
         .pointer("/function/name")
         .and_then(Value::as_str)
-        .ok_or_else(|| format!("tool call {index} has no function name"))?;
+        .ok_or_else(|| formless(&format!("tool call {index} has no function name")))?;
     let arguments = match call.pointer("/function/arguments") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.trim().to_owned(),

@@ -16,6 +16,14 @@ use crate::tools::{PushResult, ThreadFacts, ToolFailure};
 use crate::transcript::TranscriptRecord;
 use codebutler_guides::text::clip_text;
 
+/// End of an attempt to commit and push what was accepted.
+enum LandedLearnings {
+    /// It is on the branch; the text says where.
+    OnBranch(String),
+    /// It is not, for this reason.
+    Refused(String),
+}
+
 impl Agent {
     /// True if mail holds verdicts on some of the proposals only: the run continues once the last verdict is in.
     pub(super) fn awaits_verdicts(&self, mail: &RoleMail) -> bool {
@@ -85,14 +93,14 @@ impl Agent {
         }
         let (items, changes): (Vec<u32>, Vec<LearningChange>) = accepted.into_iter().unzip();
         let text = match self.land(&changes).await? {
-            Ok(text) => text,
+            LandedLearnings::OnBranch(text) => text,
             // Ending that merge or rebase is up to another role: what is not on record is retried in the next run.
-            Err(why) if why.contains(UNDER_WAY) => {
+            LandedLearnings::Refused(why) if why.contains(UNDER_WAY) => {
                 tracing::info!(why, "learning_delayed");
                 let text = format!("What is to be remembered waits: {UNDER_WAY}.");
                 return self.tell_once("learn-later", &text).await;
             }
-            Err(why) => {
+            LandedLearnings::Refused(why) => {
                 let text = format!("What was to be remembered is not on the branch: {why}.");
                 self.tell_once("not-learned", &text).await?;
                 text
@@ -101,10 +109,7 @@ impl Agent {
         Ok(self.transcript.append(&TranscriptRecord::Landed { items, text })?)
     }
 
-    async fn land(
-        &mut self,
-        changes: &[LearningChange],
-    ) -> Result<Result<String, String>, RunError> {
+    async fn land(&mut self, changes: &[LearningChange]) -> Result<LandedLearnings, RunError> {
         let message = commit_message(changes, self.session.link.as_deref());
         let request = ToolboxRequest::CommitLearnings {
             changes: changes.to_vec(),
@@ -114,15 +119,20 @@ impl Agent {
         step::point("before learnings");
         let commit = match self.tools.toolbox.ask(request).await? {
             ToolboxReply::Text(commit) => commit,
-            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => return Ok(Err(why)),
-            other => return Ok(Err(format!("the toolbox gave a strange answer: {other:?}"))),
+            ToolboxReply::Refused(why) | ToolboxReply::Failed(why) => {
+                return Ok(LandedLearnings::Refused(why));
+            }
+            other => {
+                let why = format!("the toolbox gave a strange answer: {other:?}");
+                return Ok(LandedLearnings::Refused(why));
+            }
         };
         step::point("learnings are committed");
         match self.tools.push(&commit).await {
             Ok(PushResult::Done(_)) => {}
-            Ok(PushResult::Conflict(why)) => return Ok(Err(why)),
+            Ok(PushResult::Conflict(why)) => return Ok(LandedLearnings::Refused(why)),
             Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
-                return Ok(Err(why));
+                return Ok(LandedLearnings::Refused(why));
             }
             Err(ToolFailure::Closed) => return Err(RunError::Closed),
             Err(ToolFailure::Gateway(error)) => return Err(RunError::Gateway(error)),
@@ -145,7 +155,7 @@ impl Agent {
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         self.log.note(&run, LoggedKind::Learning, "landed", &[], &text);
         self.tell_once("learned", &text).await?;
-        Ok(Ok(text))
+        Ok(LandedLearnings::OnBranch(text))
     }
 }
 

@@ -12,6 +12,13 @@ use codebutler_guides::text::clip_text;
 /// Most pictures fetched at once: the newest.
 const AT_ONCE: usize = 4;
 
+/// A picture of a message, as far as it could be fetched.
+enum FetchedPicture {
+    Shown(ModelPicture),
+    /// It can't be shown, for this reason.
+    Unseen(String),
+}
+
 impl Agent {
     /// Fetches the pictures of the messages, oldest first. If one can't be fetched, its message says why.
     pub(super) async fn pictures(
@@ -28,11 +35,11 @@ impl Agent {
                     Some(format!("only the newest {AT_ONCE} are"))
                 } else {
                     match self.picture(&message.ts, picture).await? {
-                        Ok(picture) => {
+                        FetchedPicture::Shown(picture) => {
                             got.push(picture);
                             None
                         }
-                        Err(why) => Some(why),
+                        FetchedPicture::Unseen(why) => Some(why),
                     }
                 };
                 if let Some(why) = unseen {
@@ -51,20 +58,21 @@ impl Agent {
         &self,
         ts: &SlackTs,
         SharedPicture { id, name }: &SharedPicture,
-    ) -> Result<Result<ModelPicture, String>, RunError> {
+    ) -> Result<FetchedPicture, RunError> {
         let (media_type, bytes) = match self.tools.gateway.picture(ts, id).await {
             Ok(picture) => picture,
             Err(GatewayError::Refused { code, message }) => {
                 tracing::warn!(?code, detail = message, "picture_unreadable");
-                return Ok(Err(clip_text(message.trim_end_matches('.'), 200)));
+                let why = clip_text(message.trim_end_matches('.'), 200);
+                return Ok(FetchedPicture::Unseen(why));
             }
             Err(error) => return Err(error.into()),
         };
         if !media_type.starts_with("image/") || media_type.len() > 40 {
             tracing::warn!(media_type = clip_text(&media_type, 40), "picture_invalid");
-            return Ok(Err("it is no picture".to_owned()));
+            return Ok(FetchedPicture::Unseen("it is no picture".to_owned()));
         }
         let url = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-        Ok(Ok(ModelPicture { shown: clip_text(name, 80), url }))
+        Ok(FetchedPicture::Shown(ModelPicture { shown: clip_text(name, 80), url }))
     }
 }

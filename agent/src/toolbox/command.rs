@@ -50,11 +50,20 @@ const HELD_BACK: &str = ". It printed nothing: a program whose output is no term
 /// Longest command line, in bytes: the kernel takes no longer argument.
 const MAX_COMMAND: usize = 120_000;
 
+/// Reason why no command can run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoSandbox {
+    #[error(transparent)]
+    Unconfined(#[from] SandboxError),
+    #[error("{0}")]
+    Refused(&'static str),
+}
+
 /// Runs commands. One for each toolbox.
 pub(super) struct CommandShell {
     environment: CommandEnvironment,
     mode: SandboxMode,
-    level: Result<SandboxLevel, String>,
+    level: Result<SandboxLevel, NoSandbox>,
     plan: SandboxPlan,
     logs: Arc<OutputLogs>,
     downloads: ImageDownloads,
@@ -127,8 +136,7 @@ impl CommandShell {
         logs: OutputLogs,
         cgroup: &Path,
     ) -> Self {
-        let level =
-            crate::sandbox::probe_level(mode).map_err(|error: SandboxError| error.to_string());
+        let level = crate::sandbox::probe_level(mode).map_err(NoSandbox::from);
         let shell = Self {
             environment,
             mode,
@@ -141,7 +149,7 @@ impl CommandShell {
             jobs: Mutex::default(),
         };
         if let Err(why) = &shell.level {
-            tracing::error!(why, "sandbox_unavailable");
+            tracing::error!(%why, "sandbox_unavailable");
         }
         shell
     }
@@ -162,13 +170,13 @@ impl CommandShell {
     }
 
     /// Runs no command, and says why.
-    pub(super) fn refusing(mut self, why: &str) -> Self {
-        self.level = Err(why.to_owned());
+    pub(super) fn refusing(mut self, why: &'static str) -> Self {
+        self.level = Err(NoSandbox::Refused(why));
         self
     }
 
     /// The confinement of commands, or the reason that none can run.
-    pub(super) fn level(&self) -> &Result<SandboxLevel, String> {
+    pub(super) fn level(&self) -> &Result<SandboxLevel, NoSandbox> {
         &self.level
     }
 
@@ -303,7 +311,7 @@ impl CommandShell {
     ) -> Result<(pipe::Receiver, Child), ToolError> {
         let fail = |e: io::Error| ToolError::refused(format!("the command can't be started: {e}"));
         if let Err(why) = &self.level {
-            return Err(ToolError::refused(why.clone()));
+            return Err(ToolError::refused(why.to_string()));
         }
         if command.contains('\0') || command.len() > MAX_COMMAND {
             return Err(ToolError::refused(

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::io::Cursor;
 
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 
 use super::ToolError;
 use super::kinds::{check_ending, media_type};
@@ -23,29 +23,44 @@ pub(super) struct ShrunkPicture {
     pub is: (u32, u32),
 }
 
+/// A picture can't be changed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PictureError {
+    #[error("WebP is not changed here")]
+    WebP,
+    #[error("GIF is not changed here")]
+    Gif,
+    #[error("it is none by its bytes")]
+    NoPicture,
+    #[error("its background is transparent, which no JPEG can be")]
+    Transparent,
+    #[error(transparent)]
+    Image(#[from] ImageError),
+}
+
 /// The decoder of a PNG or JPEG, and how it is to be turned.
-fn open_picture(bytes: &[u8]) -> Result<(impl ImageDecoder + '_, Orientation), String> {
+fn open_picture(bytes: &[u8]) -> Result<(impl ImageDecoder + '_, Orientation), PictureError> {
     let format = match media_type(bytes) {
         Some("image/png") => ImageFormat::Png,
         Some("image/jpeg") => ImageFormat::Jpeg,
-        Some("image/webp") => return Err("WebP is not changed here".to_owned()),
-        Some("image/gif") => return Err("GIF is not changed here".to_owned()),
-        _ => return Err("it is none by its bytes".to_owned()),
+        Some("image/webp") => return Err(PictureError::WebP),
+        Some("image/gif") => return Err(PictureError::Gif),
+        _ => return Err(PictureError::NoPicture),
     };
     let mut limits = Limits::default();
     (limits.max_image_width, limits.max_image_height) = (Some(MAX_SIDE), Some(MAX_SIDE));
     limits.max_alloc = Some(MAX_MEMORY);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(|error| error.to_string())?;
+    let mut decoder = reader.into_decoder()?;
     let turned = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     Ok((decoder, turned))
 }
 
 /// Decodes a picture as people see it: cameras only note that it has to be turned.
-fn decode_picture(bytes: &[u8]) -> Result<DynamicImage, String> {
+fn decode_picture(bytes: &[u8]) -> Result<DynamicImage, PictureError> {
     let (decoder, turned) = open_picture(bytes)?;
-    let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| error.to_string())?;
+    let mut picture = DynamicImage::from_decoder(decoder)?;
     picture.apply_orientation(turned);
     Ok(picture)
 }
@@ -113,7 +128,7 @@ pub(super) fn shrink_picture(
     bytes: &[u8],
     side: u32,
     most: usize,
-) -> Result<ShrunkPicture, String> {
+) -> Result<ShrunkPicture, PictureError> {
     let large = decode_picture(bytes)?;
     let was = (large.width(), large.height());
     // A large file may have few pixels: it gets no larger.
@@ -133,9 +148,9 @@ pub(super) fn shrink_picture(
     Ok(ShrunkPicture { media_type: "image/jpeg", bytes, was, is })
 }
 
-fn encode_picture(picture: &DynamicImage, format: ImageFormat) -> Result<Vec<u8>, String> {
+fn encode_picture(picture: &DynamicImage, format: ImageFormat) -> Result<Vec<u8>, PictureError> {
     let mut bytes = Cursor::new(Vec::new());
-    picture.write_to(&mut bytes, format).map_err(|error| error.to_string())?;
+    picture.write_to(&mut bytes, format)?;
     Ok(bytes.into_inner())
 }
 
@@ -159,13 +174,13 @@ pub(super) fn fit_ending<'b>(
         }
         _ => return Err(unfit),
     };
-    let failed = |why: String| {
+    let failed = |why: PictureError| {
         ToolError::refused(format!("no {format:?} can be made of the image ({why}): {unfit}"))
     };
     let mut picture = decode_picture(bytes).map_err(failed)?;
     if format == ImageFormat::Jpeg {
         if picture.color().has_alpha() && picture.to_rgba8().pixels().any(|one| one.0[3] < 255) {
-            return Err(failed("its background is transparent, which no JPEG can be".to_owned()));
+            return Err(failed(PictureError::Transparent));
         }
         picture = DynamicImage::ImageRgb8(picture.into_rgb8());
     }

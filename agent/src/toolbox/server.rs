@@ -269,7 +269,7 @@ impl Toolbox {
         *self.hello.lock().unwrap_or_else(PoisonError::into_inner) = Some(hello);
         Ok(ToolboxReply::Text(match self.shell.level() {
             Ok(level) => level.to_string(),
-            Err(why) => why.clone(),
+            Err(why) => why.to_string(),
         }))
     }
 

@@ -272,7 +272,7 @@ impl Handler for ProposeLearnings {
             let source = texts.find_source(&change.learning);
             let source = source.filter(|_| change.kind != ChangeKind::Archive);
             change.learning.untrusted |= source.is_some_and(ForeignSource::is_untrusted);
-            change.apply(page.as_deref()).map_err(wrong)?;
+            change.apply(page.as_deref()).map_err(|error| wrong(error.to_string()))?;
             let diff = change.show_diff(page.as_deref());
             if exceeds_card(&diff) {
                 whole.push((number, change.learning.claim.clone(), diff));

@@ -67,7 +67,7 @@ impl Handler for WriteMap {
     ) -> Result<ToolOutcome, ToolFailure> {
         let folder = cx.thread.state_dir.join(&cx.thread.role);
         let map = with_commands(&args, &folder)?;
-        check_map(&map).map_err(ToolFailure::Respond)?;
+        check_map(&map).map_err(|error| ToolFailure::Respond(error.to_string()))?;
         let message = wire::PostMessage {
             key: call.key.to_owned(),
             text: format!("**Project map of {}**\n\n{map}", cx.thread.role),
@@ -208,7 +208,7 @@ async fn draft_sections(
 ) -> Result<Vec<LearningChange>, ToolFailure> {
     let mut maps = read_drafts(cx.thread.state_dir.clone()).await?;
     if let Some(global) = args.global.as_deref().filter(|map| !map.trim().is_empty()) {
-        check_map(global).map_err(ToolFailure::Respond)?;
+        check_map(global).map_err(|error| ToolFailure::Respond(error.to_string()))?;
         maps.push((SHARED.to_owned(), global.trim().to_owned()));
     }
     let (reason, mut changes) = (args.reason.trim(), Vec::new());

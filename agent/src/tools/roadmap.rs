@@ -238,7 +238,7 @@ fn draft_changes(
         let (file, kind) = (FILE.to_owned(), ChangeKind::Item);
         let change = LearningChange { file, kind, learning, reason: String::new(), map };
         // Later items are drafted as if all before them were accepted.
-        text = change.apply(Some(&text)).map_err(wrong)?;
+        text = change.apply(Some(&text)).map_err(|error| wrong(error.to_string()))?;
         changes.push(change);
     }
     // Changes are applied one by one: an item would lose its dependency on a later one.

@@ -42,7 +42,8 @@ pub(super) async fn draft_workflow(
     reason: &str,
 ) -> Result<Option<LearningChange>, ToolFailure> {
     let (name, text) = (section.name.trim(), section.text.trim());
-    check_workflow(name, text, &cx.thread.roles).map_err(ToolFailure::Respond)?;
+    check_workflow(name, text, &cx.thread.roles)
+        .map_err(|error| ToolFailure::Respond(error.to_string()))?;
     let old = branch_page(cx, WORKFLOWS).await?;
     if old.as_deref().and_then(|page| find_workflow(page, name)) == Some(text) {
         return Ok(None);

@@ -62,7 +62,7 @@ pub fn commit_learnings(
         };
         let (_, old, now) = &mut pages[at];
         let page = (old.is_some() || !now.is_empty()).then_some(now.as_str());
-        *now = change.apply(page).map_err(ToolError::refused)?;
+        *now = change.apply(page).map_err(|error| ToolError::refused(error.to_string()))?;
     }
     for (file, text) in whole {
         let path = page_path(file)?;

@@ -99,7 +99,7 @@ impl Toolbox {
             return Err(ToolError::refused("a thread works here"));
         }
         if let Err(why) = shell.level() {
-            return Err(ToolError::refused(why.clone()));
+            return Err(ToolError::refused(why.to_string()));
         }
         let tree = self.tree()?;
         let hello = &place.hello;

@@ -78,7 +78,8 @@ pub(crate) async fn check_growth(
         let old = branch_page(cx, file).await?;
         let mut new = old.clone();
         for change in changes.iter().filter(|change| change.file == file) {
-            new = Some(change.apply(new.as_deref()).map_err(ToolFailure::Respond)?);
+            let applied = change.apply(new.as_deref());
+            new = Some(applied.map_err(|error| ToolFailure::Respond(error.to_string()))?);
         }
         let (before, after) = (shown_size(old.as_deref()), shown_size(new.as_deref()));
         let beside = if file == SHARED { 0 } else { shared };
