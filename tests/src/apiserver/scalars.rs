@@ -132,12 +132,27 @@ fn quantity_unit(suffix: &str) -> Option<(i128, QuantityForm)> {
     Some((power, QuantityForm::Exponent))
 }
 
+/// A text of a built-in kind has no stored form, in Go's words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StoredFormError {
+    #[error(
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )]
+    Quantity,
+    #[error("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")]
+    Time { text: String, layout: &'static str },
+    #[error("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\"")]
+    Fraction { text: String, layout: &'static str, rest: String },
+    #[error("illegal base64 data at input byte {0}")]
+    Base64(usize),
+}
+
 /// Brings every text of a built-in kind into its stored form, or says as Go would why it has none.
 pub(super) fn normalize_value(
     value: &mut Value,
     node: SchemaNode<'_>,
     path: &str,
-) -> Result<(), String> {
+) -> Result<(), StoredFormError> {
     if node.keeps_unknown() {
         return Ok(());
     }
@@ -165,10 +180,8 @@ pub(super) fn normalize_value(
             let at = parse_moment(text, layout)?;
             let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
             if fraction.bytes().take_while(u8::is_ascii_digit).count() != 6 {
-                let rest = text.get(19..).unwrap_or_default();
-                return Err(format!(
-                    "parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\""
-                ));
+                let rest = text.get(19..).unwrap_or_default().to_owned();
+                return Err(StoredFormError::Fraction { text: text.clone(), layout, rest });
             }
             *value = at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
             Ok(())
@@ -184,7 +197,7 @@ fn normalize_fields(
     map: &mut Map<String, Value>,
     node: SchemaNode<'_>,
     path: &str,
-) -> Result<(), String> {
+) -> Result<(), StoredFormError> {
     for (name, child) in map.iter_mut() {
         if let Some(schema) = node.field(name) {
             normalize_value(child, schema, &join_path(path, name))?;
@@ -208,21 +221,18 @@ fn normalize_fields(
     Ok(())
 }
 
-fn normal_quantity(text: &str) -> Result<String, String> {
-    ExactQuantity::parse(text.trim()).map(ExactQuantity::canonical).ok_or_else(|| {
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            .to_owned()
-    })
+fn normal_quantity(text: &str) -> Result<String, StoredFormError> {
+    let quantity = ExactQuantity::parse(text.trim()).ok_or(StoredFormError::Quantity)?;
+    Ok(quantity.canonical())
 }
 
-fn parse_moment(text: &str, layout: &str) -> Result<jiff::Timestamp, String> {
+fn parse_moment(text: &str, layout: &'static str) -> Result<jiff::Timestamp, StoredFormError> {
     let sound = text.as_bytes().get(10).is_some_and(|b| *b == b'T');
-    text.parse().ok().filter(|_| sound).ok_or_else(|| {
-        format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")
-    })
+    let moment = text.parse().ok().filter(|_| sound);
+    moment.ok_or_else(|| StoredFormError::Time { text: text.to_owned(), layout })
 }
 
-fn check_base64(text: &str) -> Result<(), String> {
+fn check_base64(text: &str) -> Result<(), StoredFormError> {
     use base64::Engine as _;
     let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     let decoded = base64::engine::general_purpose::STANDARD.decode(&compact);
@@ -234,7 +244,7 @@ fn check_base64(text: &str) -> Result<(), String> {
         ) => at,
         Err(_) => compact.len() / 4 * 4,
     };
-    Err(format!("illegal base64 data at input byte {at}"))
+    Err(StoredFormError::Base64(at))
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::folders::{PROVISIONER, copy_folder, count_bytes, volume_name};
-use super::{is_over, overlooked, snapshots};
+use super::folders::{CopyError, PROVISIONER, copy_folder, count_bytes, volume_name};
+use super::snapshots::SnapshotRefusal;
+use super::{is_over, snapshots};
 
 const CLASS: &str = "standard";
 /// Our class where somebody else's has that name.
@@ -37,7 +38,30 @@ pub(super) enum ClaimError {
     Io(#[from] std::io::Error),
     /// The volume can't be a clone of the claim that it names. As a driver does, it is tried again.
     #[error("failed to provision volume: {0}")]
-    Source(String),
+    Clone(#[from] CloneRefusal),
+    #[error("failed to provision volume: {0}")]
+    Restore(#[from] SnapshotRefusal),
+    #[error("failed to provision volume: {0}")]
+    Copy(#[from] CopyError),
+}
+
+/// Reason why a driver does not clone a claim.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CloneRefusal {
+    #[error("{0} is no data source of this driver")]
+    Kind(String),
+    #[error("the source PVC is not found in the namespace")]
+    NotFound,
+    #[error("the source PVC is being deleted")]
+    Deleted,
+    #[error("the source PVC is not bound")]
+    NotBound,
+    #[error("the source PVC and the destination PVC are of different classes")]
+    OtherClass,
+    #[error("the source PVC and the destination PVC have different modes")]
+    OtherMode,
+    #[error("the requested volume is smaller than its source")]
+    TooSmall,
 }
 
 /// Context of the controllers for volume claims.
@@ -90,11 +114,9 @@ async fn make_class(client: &Client, name: &str) -> kube::Result<()> {
 }
 
 /// Runs the controllers for volume claims until `shutdown`.
-pub(super) async fn run_claims(context: ClaimContext, shutdown: CancellationToken) {
+pub(super) async fn run_claims(context: Arc<ClaimContext>, shutdown: CancellationToken) {
     let config = watcher::Config::default();
     let client = context.client.clone();
-    let context = Arc::new(context);
-    let overlooked = overlooked::serve_overlooked(context.clone(), overlooked::INTERVAL);
     let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     let pods: Api<Pod> = Api::all(client);
@@ -110,16 +132,10 @@ pub(super) async fn run_claims(context: ClaimContext, shutdown: CancellationToke
         })
         .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(reconcile_volume, |_, error, _| retry_claim(error), context);
-    let watched = async {
-        tokio::join!(
-            for_claims.for_each(|_| std::future::ready(())),
-            for_volumes.for_each(|_| std::future::ready(())),
-        )
-    };
-    tokio::select! {
-        _ = watched => {}
-        () = overlooked => {}
-    }
+    tokio::join!(
+        for_claims.for_each(|_| std::future::ready(())),
+        for_volumes.for_each(|_| std::future::ready(())),
+    );
 }
 
 fn retry_claim(error: &ClaimError) -> Action {
@@ -297,16 +313,13 @@ async fn fill_folder(
         let size = wanted.and_then(|all| all.requests?.remove("storage"));
         let namespace = claim.namespace().unwrap_or_default();
         let snapshot = (namespace.as_str(), source.name.as_str());
-        snapshots::find_folder(&context.client, snapshot, size.as_ref())
-            .await?
-            .map_err(ClaimError::Source)?
+        snapshots::find_folder(&context.client, snapshot, size.as_ref()).await??
     } else {
         let found = api.get_opt(&source.name).await?;
-        check_source(claim, &source.kind, found.as_ref(), &context.class)
-            .map_err(ClaimError::Source)?;
+        check_source(claim, &source.kind, found.as_ref(), &context.class)?;
         found.map(|found| volume_name(&found)).unwrap_or_default()
     };
-    copy_folder(&context.dir.join(from), folder).await.map_err(ClaimError::Source)
+    Ok(copy_folder(&context.dir.join(from), folder).await?)
 }
 
 /// Refuses what a driver refuses to clone: claims of other kinds, classes, namespaces or modes, such as have no volume
@@ -316,31 +329,31 @@ fn check_source(
     kind: &str,
     source: Option<&PersistentVolumeClaim>,
     served: &str,
-) -> Result<(), String> {
+) -> Result<(), CloneRefusal> {
     if kind != "PersistentVolumeClaim" {
-        return Err(format!("{kind} is no data source of this driver"));
+        return Err(CloneRefusal::Kind(kind.to_owned()));
     }
-    let source = source.ok_or("the source PVC is not found in the namespace")?;
+    let source = source.ok_or(CloneRefusal::NotFound)?;
     if source.metadata.deletion_timestamp.is_some() {
-        return Err("the source PVC is being deleted".to_owned());
+        return Err(CloneRefusal::Deleted);
     }
     let status = source.status.clone().unwrap_or_default();
     if status.phase.as_deref() != Some("Bound") {
-        return Err("the source PVC is not bound".to_owned());
+        return Err(CloneRefusal::NotBound);
     }
     let spec = |claim: &PersistentVolumeClaim| claim.spec.clone().unwrap_or_default();
     let (own, other) = (spec(claim), spec(source));
     // A claim without a class is of the default one, which is this one.
     if other.storage_class_name.as_deref().is_some_and(|class| class != served) {
-        return Err("the source PVC and the destination PVC are of different classes".to_owned());
+        return Err(CloneRefusal::OtherClass);
     }
     if own.volume_mode != other.volume_mode {
-        return Err("the source PVC and the destination PVC have different modes".to_owned());
+        return Err(CloneRefusal::OtherMode);
     }
     let wanted = own.resources.as_ref().and_then(|all| all.requests.as_ref()?.get("storage"));
     let given = status.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
     if wanted.and_then(count_bytes) < given.and_then(count_bytes) {
-        return Err("the requested volume is smaller than its source".to_owned());
+        return Err(CloneRefusal::TooSmall);
     }
     Ok(())
 }
@@ -437,7 +450,7 @@ mod tests {
             (claim("old", "other", "2Gi", "Bound"), "classes"),
             (claim("old", "standard", "2Gi", "Pending"), "not bound"),
         ] {
-            assert!(check(&source).unwrap_err().contains(why), "{why}");
+            assert!(check(&source).unwrap_err().to_string().contains(why), "{why}");
         }
         assert!(check_source(&new, kind, None, "standard").is_err());
         assert!(check_source(&new, "Other", None, "standard").is_err());

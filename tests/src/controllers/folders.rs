@@ -1,5 +1,6 @@
 //! Folders that are volumes and snapshots, as the driver of the testbed keeps them side by side.
 
+use std::io;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -14,21 +15,30 @@ pub(super) fn volume_name(claim: &PersistentVolumeClaim) -> String {
     format!("pvc-{}", claim.uid().unwrap_or_default())
 }
 
-/// Copies a folder, which is there as a whole afterwards or not at all. An error is what the driver says.
-pub(super) async fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+/// A folder could not be copied. The words are what the driver says.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CopyError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The copying program has failed, with these words.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Copies a folder, which is there as a whole afterwards or not at all.
+pub(super) async fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
     let fresh = to.with_extension("clone");
     // An earlier try may have been cut off.
-    crate::kubelet::volumes::remove_folder(&fresh).map_err(|error| error.to_string())?;
+    crate::kubelet::volumes::remove_folder(&fresh)?;
     let copied = tokio::process::Command::new("cp")
         .args(["-a", "--reflink=auto"])
         .args([from, &fresh])
         .output()
-        .await
-        .map_err(|error| error.to_string())?;
+        .await?;
     if !copied.status.success() {
-        return Err(String::from_utf8_lossy(&copied.stderr).into_owned());
+        return Err(CopyError::Failed(String::from_utf8_lossy(&copied.stderr).into_owned()));
     }
-    tokio::fs::rename(&fresh, to).await.map_err(|error| error.to_string())
+    Ok(tokio::fs::rename(&fresh, to).await?)
 }
 
 /// Bytes of a size such as `2Gi`, in the forms that claims of tests have.

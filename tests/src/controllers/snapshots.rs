@@ -19,7 +19,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::folders::{PROVISIONER, copy_folder, count_bytes, volume_name};
+use super::folders::{CopyError, PROVISIONER, copy_folder, count_bytes, volume_name};
 use super::{ControllerError, is_over};
 
 const GROUP: &str = "snapshot.storage.k8s.io";
@@ -97,6 +97,29 @@ async fn install_definitions(client: &Client) -> Result<(), ControllerError> {
     Ok(())
 }
 
+/// Reason why a driver takes or restores no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SnapshotRefusal {
+    #[error("error getting snapshot {0}: it is not found")]
+    NotFound(String),
+    #[error("snapshot {0} is not ready")]
+    NotReady(String),
+    #[error("the requested volume is smaller than the snapshot")]
+    TooSmall,
+    #[error("only snapshots of claims are taken here")]
+    NoClaim,
+    #[error("the PVC {0} is not found")]
+    ClaimNotFound(String),
+    #[error("the PVC {0} is not yet bound to a PV")]
+    ClaimNotBound(String),
+    #[error("failed to get the snapshot class {0}: it is not found")]
+    ClassNotFound(String),
+    #[error("the snapshot class is of another driver")]
+    OtherDriver,
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+}
+
 /// Name of the folder of a snapshot.
 fn folder_name(snapshot: &DynamicObject) -> String {
     format!("snap-{}", snapshot.uid().unwrap_or_default())
@@ -112,7 +135,7 @@ pub(super) async fn find_folder(
     client: &Client,
     (namespace, name): (&str, &str),
     size: Option<&Quantity>,
-) -> kube::Result<Result<String, String>> {
+) -> kube::Result<Result<String, SnapshotRefusal>> {
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource());
     let found = api.get_opt(name).await?;
     Ok(check_snapshot(name, found.as_ref(), size))
@@ -123,15 +146,15 @@ fn check_snapshot(
     name: &str,
     found: Option<&DynamicObject>,
     size: Option<&Quantity>,
-) -> Result<String, String> {
-    let found = found.ok_or_else(|| format!("error getting snapshot {name}: it is not found"))?;
+) -> Result<String, SnapshotRefusal> {
+    let found = found.ok_or_else(|| SnapshotRefusal::NotFound(name.to_owned()))?;
     if found.metadata.deletion_timestamp.is_some() || !is_ready(found) {
-        return Err(format!("snapshot {name} is not ready"));
+        return Err(SnapshotRefusal::NotReady(name.to_owned()));
     }
     let least = found.data.pointer("/status/restoreSize").and_then(Value::as_str);
     let least = least.and_then(|least| count_bytes(&Quantity(least.to_owned())));
     if size.and_then(count_bytes) < least {
-        return Err("the requested volume is smaller than the snapshot".to_owned());
+        return Err(SnapshotRefusal::TooSmall);
     }
     Ok(folder_name(found))
 }
@@ -172,7 +195,8 @@ async fn reconcile_snapshot(
             });
             (status, Action::await_change())
         }
-        Err(why) => {
+        Err(refusal) => {
+            let why = refusal.to_string();
             let known = snapshot.data.pointer("/status/error/message");
             if known == Some(&json!(why)) {
                 return Ok(Action::requeue(AGAIN));
@@ -193,21 +217,21 @@ impl SnapshotContext {
         snapshot: &DynamicObject,
         namespace: &str,
         folder: &Path,
-    ) -> Result<Result<String, String>, ControllerError> {
-        if let Err(why) = self.check_class(snapshot).await? {
-            return Ok(Err(why));
+    ) -> Result<Result<String, SnapshotRefusal>, ControllerError> {
+        if let Err(refusal) = self.check_class(snapshot).await? {
+            return Ok(Err(refusal));
         }
         let source = snapshot.data.pointer("/spec/source/persistentVolumeClaimName");
         let Some(source) = source.and_then(Value::as_str) else {
-            return Ok(Err("only snapshots of claims are taken here".to_owned()));
+            return Ok(Err(SnapshotRefusal::NoClaim));
         };
         let claims = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), namespace);
         let Some(claim) = claims.get_opt(source).await? else {
-            return Ok(Err(format!("the PVC {source} is not found")));
+            return Ok(Err(SnapshotRefusal::ClaimNotFound(source.to_owned())));
         };
         let status = claim.status.clone().unwrap_or_default();
         if status.phase.as_deref() != Some("Bound") {
-            return Ok(Err(format!("the PVC {source} is not yet bound to a PV")));
+            return Ok(Err(SnapshotRefusal::ClaimNotBound(source.to_owned())));
         }
         let size = status.capacity.and_then(|mut all| all.remove("storage"));
         let size = size.map_or_else(|| "1Gi".to_owned(), |size| size.0);
@@ -215,14 +239,14 @@ impl SnapshotContext {
             return Ok(Ok(size));
         }
         let copied = copy_folder(&self.dir.join(volume_name(&claim)), folder).await;
-        Ok(copied.map(|()| size))
+        Ok(copied.map(|()| size).map_err(SnapshotRefusal::from))
     }
 
     /// Refuses a class that there is not, or of another driver, as the snapshot controller does.
     async fn check_class(
         &self,
         snapshot: &DynamicObject,
-    ) -> Result<Result<(), String>, ControllerError> {
+    ) -> Result<Result<(), SnapshotRefusal>, ControllerError> {
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &class_resource());
         let named = snapshot.data.pointer("/spec/volumeSnapshotClassName").and_then(Value::as_str);
         let class = if let Some(name) = named {
@@ -233,11 +257,11 @@ impl SnapshotContext {
                 .find(|class| class.annotations().get(DEFAULT_CLASS).is_some_and(|is| is == "true"))
         };
         let Some(class) = class else {
-            let named = named.unwrap_or("default");
-            return Ok(Err(format!("failed to get the snapshot class {named}: it is not found")));
+            let named = named.unwrap_or("default").to_owned();
+            return Ok(Err(SnapshotRefusal::ClassNotFound(named)));
         };
         let fits = class.data["driver"] == PROVISIONER;
-        Ok(fits.then_some(()).ok_or_else(|| "the snapshot class is of another driver".to_owned()))
+        Ok(fits.then_some(()).ok_or(SnapshotRefusal::OtherDriver))
     }
 }
 
@@ -256,11 +280,13 @@ mod tests {
         };
         let size = Quantity("2Gi".to_owned());
         let check = |status| check_snapshot("s", Some(&snapshot(status)), Some(&size));
+        let refused = |status| check(status).unwrap_err().to_string();
         let ready = |least: &str| json!({"readyToUse": true, "restoreSize": least});
-        assert_eq!(check(ready("2Gi")).as_deref(), Ok("snap-u"));
-        assert!(check(ready("3Gi")).unwrap_err().contains("smaller"));
-        assert!(check(json!({"readyToUse": false})).unwrap_err().contains("not ready"));
-        assert!(check(json!(null)).unwrap_err().contains("not ready"));
-        assert!(check_snapshot("s", None, None).unwrap_err().contains("not found"));
+        assert_eq!(check(ready("2Gi")).unwrap(), "snap-u");
+        assert!(refused(ready("3Gi")).contains("smaller"));
+        assert!(refused(json!({"readyToUse": false})).contains("not ready"));
+        assert!(refused(json!(null)).contains("not ready"));
+        let missing = check_snapshot("s", None, None).unwrap_err().to_string();
+        assert!(missing.contains("not found"), "{missing}");
     }
 }

@@ -19,7 +19,7 @@ use super::mischief::{
     spoil_answer, too_dear,
 };
 use super::otherwise::{self, LostScript, OtherwiseAnswers, waits_for};
-use super::play::{self, FilledAnswer, PlayPlace};
+use super::play::{self, FilledAnswer, PlayError, PlayPlace};
 use super::reply::{PlayedReply, ReplyEnding};
 use super::respond::{self, AnsweredCall, error_response, plain_error};
 use super::script::{FaultKind, ScriptStep, ScriptUsage};
@@ -148,7 +148,7 @@ fn play_on<'a>(
     place: &PlayPlace<'a>,
     honest: Option<&OtherwiseAnswers>,
     request: &Value,
-) -> Result<(Option<&'a ScriptStep>, FilledAnswer), String> {
+) -> Result<(Option<&'a ScriptStep>, FilledAnswer), PlayError> {
     let Some(honest) = honest else {
         let Some(step) = place.step()? else {
             return Ok((None, FilledAnswer::say("The script ends here.")));

@@ -16,7 +16,9 @@ use super::images::{self, ImageCall, ImageRefusal};
 use super::ledger::ModelRequest;
 use super::respond::{error_response, json_text};
 use super::script::{ScriptUsage, WrittenCost};
-use super::{SharedModels, is_authorised, pass_gate, play, refuse_key, unknown_path};
+use super::{
+    SharedModels, is_authorised, pass_gate, play, refuse_key, routed_images, unknown_path,
+};
 
 /// Cost of a minute of transcription, in USD. OpenAI's form of the answer tells the seconds instead.
 const MINUTE: NanoUsd = NanoUsd(6_000_000);
@@ -68,9 +70,9 @@ fn answer_routed(shared: &SharedModels, request: &Value) -> Response {
     else {
         return error_response(404, &format!("Image model {model} not found"));
     };
-    let call = match images::read_routed(request) {
+    let call = match routed_images::read_routed(request) {
         Ok(call) => call,
-        Err(why) => return error_response(400, &why),
+        Err(why) => return error_response(400, &why.to_string()),
     };
     if call.prompt.contains(images::BLOCKED) {
         let why = format!("{} requires moderation and your input was flagged", card.id);
@@ -164,7 +166,7 @@ pub(super) fn answer_drawing(
 ) -> Option<Response> {
     let call = match images::read_chat(request)? {
         Ok(call) => call,
-        Err(why) => return Some(error_response(400, &why)),
+        Err(error) => return Some(error_response(400, &error.to_string())),
     };
     if !card.output_modalities.iter().any(|kind| kind == "image") {
         let why = "No endpoints found that support the requested output modalities: image, text";
@@ -229,7 +231,7 @@ fn serve_json(shared: &SharedModels, body: &[u8]) -> Response {
     let transcribes =
         card.is_some_and(|card| card.output_modalities.iter().any(|kind| kind == "transcription"));
     let (status, answer) = match read_sound(&request["input_audio"]) {
-        Err(why) => (400, error_response(400, &why)),
+        Err(why) => (400, error_response(400, &why.to_string())),
         Ok(_) if !transcribes => {
             let why = format!("Model {model} does not support audio transcription");
             (400, error_response(400, &why))
@@ -263,7 +265,7 @@ pub(super) fn answer_heard(shared: &SharedModels, model: &str, audio: &Value) ->
     }
     let sound = match read_sound(audio) {
         Ok(sound) => sound,
-        Err(why) => return error_response(400, &why),
+        Err(error) => return error_response(400, &error.to_string()),
     };
     let seconds = u64::try_from(sound.len() / SECOND).unwrap_or_default();
     let cost = HEARD.times(seconds, 1);
@@ -282,15 +284,30 @@ pub(super) fn answer_heard(shared: &SharedModels, model: &str, audio: &Value) ->
     axum::Json(answer).into_response()
 }
 
+/// A recording can't be heard, in the provider's words.
+#[derive(Debug, thiserror::Error)]
+enum SoundError {
+    #[error("input_audio.{0}: Required")]
+    Missing(&'static str),
+    #[error("input_audio.data has to be raw base64, not a data URI")]
+    DataUri,
+    #[error("input_audio.data is no valid base64")]
+    Base64,
+    #[error("input_audio.format: Unsupported audio format {0}")]
+    Format(String),
+    #[error("Could not decode audio file: invalid data")]
+    Invalid,
+}
+
 /// Decodes a recording, whose bytes have to match its declared format.
-fn read_sound(audio: &Value) -> Result<Vec<u8>, String> {
-    let data = audio["data"].as_str().ok_or("input_audio.data: Required")?;
-    let format = audio["format"].as_str().ok_or("input_audio.format: Required")?;
+fn read_sound(audio: &Value) -> Result<Vec<u8>, SoundError> {
+    let data = audio["data"].as_str().ok_or(SoundError::Missing("data"))?;
+    let format = audio["format"].as_str().ok_or(SoundError::Missing("format"))?;
     if data.starts_with("data:") {
-        return Err("input_audio.data has to be raw base64, not a data URI".to_owned());
+        return Err(SoundError::DataUri);
     }
     let sound = base64::engine::general_purpose::STANDARD.decode(data);
-    let sound = sound.map_err(|_| "input_audio.data is no valid base64".to_owned())?;
+    let sound = sound.map_err(|_| SoundError::Base64)?;
     let begins = |mark: &[u8]| sound.starts_with(mark);
     let is_own = match format {
         "wav" => begins(b"RIFF"),
@@ -301,9 +318,9 @@ fn read_sound(audio: &Value) -> Result<Vec<u8>, String> {
         "m4a" => sound.get(4..8) == Some(b"ftyp"),
         "aac" => begins(b"\xff"),
         "aiff" => begins(b"FORM"),
-        _ => return Err(format!("input_audio.format: Unsupported audio format {format}")),
+        _ => return Err(SoundError::Format(format.to_owned())),
     };
-    if is_own { Ok(sound) } else { Err("Could not decode audio file: invalid data".to_owned()) }
+    if is_own { Ok(sound) } else { Err(SoundError::Invalid) }
 }
 
 pub(super) fn model_role(model: &Value) -> String {

@@ -21,6 +21,7 @@ mod play;
 mod reply;
 mod respond;
 mod responses;
+mod routed_images;
 mod script;
 mod searching;
 mod sign;
@@ -54,7 +55,7 @@ use self::respond::{error_response, plain_error};
 pub(crate) use self::script::amount;
 pub use self::script::{
     FaultKind, ModelScript, RoleScript, ScriptFault, ScriptStep, ScriptUsage, ScriptedConversation,
-    ToolCall, WrittenCost,
+    ToolCall, WrittenCost, WrittenCostError,
 };
 pub use self::searching::SearchedPage;
 pub use self::text::{CheckedPattern, TextMatch};

@@ -137,6 +137,17 @@ pub(super) fn place_nowhere(request: &Value) -> Option<PlayPlace<'_>> {
     })
 }
 
+/// A request is none that the script has an answer to.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlayError {
+    #[error("no script of this role fits this conversation")]
+    NoScript,
+    #[error("expected {expected} in what came in, which is: {latest}")]
+    Unexpected { expected: String, latest: String },
+    #[error("nothing to capture as `{name}` with /{pattern}/")]
+    NoCapture { name: String, pattern: String },
+}
+
 impl<'a> PlayPlace<'a> {
     /// True if the script has steps for this conversation.
     pub(super) fn is_known(&self) -> bool {
@@ -147,8 +158,8 @@ impl<'a> PlayPlace<'a> {
     ///
     /// # Errors
     /// When the role has no script for this conversation.
-    pub(super) fn step(&self) -> Result<Option<&'a ScriptStep>, String> {
-        let steps = self.steps.ok_or("no script of this role fits this conversation")?;
+    pub(super) fn step(&self) -> Result<Option<&'a ScriptStep>, PlayError> {
+        let steps = self.steps.ok_or(PlayError::NoScript)?;
         Ok(steps.get(self.index))
     }
 
@@ -156,12 +167,12 @@ impl<'a> PlayPlace<'a> {
     ///
     /// # Errors
     /// When the request does not say what the step expects.
-    pub(super) fn answer(&self, step: &ScriptStep) -> Result<FilledAnswer, String> {
+    pub(super) fn answer(&self, step: &ScriptStep) -> Result<FilledAnswer, PlayError> {
         let latest = self.parts.last().map(String::as_str).unwrap_or_default();
         for expected in &step.expect {
             if !expected.is_in(latest) {
-                let shown: String = latest.chars().take(600).collect();
-                return Err(format!("expected {expected} in what came in, which is: {shown}"));
+                let latest = latest.chars().take(600).collect();
+                return Err(PlayError::Unexpected { expected: expected.to_string(), latest });
             }
         }
         let values = self.captured()?;
@@ -181,7 +192,7 @@ impl<'a> PlayPlace<'a> {
 
     /// Values captured by the steps so far: from the request, or, where it no longer holds them, from what was
     /// captured then.
-    fn captured(&self) -> Result<BTreeMap<String, String>, String> {
+    fn captured(&self) -> Result<BTreeMap<String, String>, PlayError> {
         let mut values = self.known.clone();
         for (step, part) in self.steps.unwrap_or_default().iter().zip(&self.parts) {
             for (name, pattern) in &step.capture {
@@ -193,7 +204,8 @@ impl<'a> PlayPlace<'a> {
                     }
                     None if values.contains_key(name) => {}
                     None => {
-                        return Err(format!("nothing to capture as `{name}` with /{}/", pattern.0));
+                        let (name, pattern) = (name.clone(), pattern.0.to_string());
+                        return Err(PlayError::NoCapture { name, pattern });
                     }
                 }
             }
@@ -284,7 +296,7 @@ mod tests {
         let script = script();
         let request = request(&json!([{"role": "user", "content": "do it"}]));
         let place = locate_request(&script, "coder", &request, &FollowMemory::default()).unwrap();
-        let error = place.answer(place.step().unwrap().unwrap()).unwrap_err();
+        let error = place.answer(place.step().unwrap().unwrap()).unwrap_err().to_string();
         assert!(error.contains("`please`") && error.contains("do it"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use codebutler_crds::NanoUsd;
+use codebutler_crds::money::ParseAmountError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -161,20 +162,33 @@ struct RawStep {
     delay_ms: u64,
 }
 
-impl TryFrom<RawStep> for ScriptStep {
-    type Error = String;
+/// A step or a fault is not as it has to be.
+#[derive(Debug, thiserror::Error)]
+enum ScriptFormError {
+    #[error("a step needs `say`, `tools`, or both")]
+    NoAnswer,
+    #[error("capture `{0}`: use lower-case letters, `_` and `.`")]
+    Capture(String),
+    #[error("`status` must be 400 to 599")]
+    Status,
+    #[error("a fault is one of `status`, `hang`, `cut`, `bad_json`")]
+    Fault,
+}
 
-    fn try_from(raw: RawStep) -> Result<Self, String> {
+impl TryFrom<RawStep> for ScriptStep {
+    type Error = ScriptFormError;
+
+    fn try_from(raw: RawStep) -> Result<Self, ScriptFormError> {
         let RawStep { expect, say, tools, capture, usage, fault, mischief, reasoning, delay_ms } =
             raw;
         if say.is_none() && tools.is_empty() {
-            return Err("a step needs `say`, `tools`, or both".to_owned());
+            return Err(ScriptFormError::NoAnswer);
         }
         let valid = |n: &String| {
             !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b"_.".contains(&b))
         };
         if let Some(name) = capture.keys().find(|n| !valid(n)) {
-            return Err(format!("capture `{name}`: use lower-case letters, `_` and `.`"));
+            return Err(ScriptFormError::Capture(name.clone()));
         }
         Ok(Self { expect, say, tools, capture, usage, fault, mischief, reasoning, delay_ms })
     }
@@ -365,13 +379,24 @@ impl Default for WrittenCost {
     }
 }
 
-impl TryFrom<String> for WrittenCost {
-    type Error = String;
+/// A text is no cost.
+#[derive(Debug, thiserror::Error)]
+pub enum WrittenCostError {
+    /// It is no amount of money.
+    #[error(transparent)]
+    Amount(#[from] ParseAmountError),
+    /// It is an amount that JSON can't have.
+    #[error("`{0}` is not a JSON number: write a digit before the point")]
+    NoNumber(String),
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let amount = NanoUsd::parse(&text).map_err(|e| e.to_string())?;
+impl TryFrom<String> for WrittenCost {
+    type Error = WrittenCostError;
+
+    fn try_from(text: String) -> Result<Self, WrittenCostError> {
+        let amount = NanoUsd::parse(&text)?;
         if RawValue::from_string(text.clone()).is_err() {
-            return Err(format!("`{text}` is not a JSON number: write a digit before the point"));
+            return Err(WrittenCostError::NoNumber(text));
         }
         Ok(Self { text, amount })
     }
@@ -442,9 +467,9 @@ struct RawFault {
 }
 
 impl TryFrom<RawFault> for ScriptFault {
-    type Error = String;
+    type Error = ScriptFormError;
 
-    fn try_from(raw: RawFault) -> Result<Self, String> {
+    fn try_from(raw: RawFault) -> Result<Self, ScriptFormError> {
         let retry_after = raw.retry_after;
         let kinds = [
             raw.status.map(|status| FaultKind::Status { status, retry_after }),
@@ -455,10 +480,10 @@ impl TryFrom<RawFault> for ScriptFault {
         let mut kinds = kinds.into_iter().flatten();
         match (kinds.next(), kinds.next()) {
             (Some(FaultKind::Status { status, .. }), _) if !(400..600).contains(&status) => {
-                Err("`status` must be 400 to 599".to_owned())
+                Err(ScriptFormError::Status)
             }
             (Some(kind), None) => Ok(Self { kind, times: raw.times.unwrap_or(1) }),
-            _ => Err("a fault is one of `status`, `hang`, `cut`, `bad_json`".to_owned()),
+            _ => Err(ScriptFormError::Fault),
         }
     }
 }

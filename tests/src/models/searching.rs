@@ -54,7 +54,7 @@ pub(super) fn answer_search(shared: &SharedModels, request: &Value) -> Option<Re
     let tool = tools.iter().find(|tool| tool["type"] == TOOL)?;
     let query = match read_query(shared, request, tool) {
         Ok(query) => query,
-        Err(why) => return Some(error_response(400, &why)),
+        Err(error) => return Some(error_response(400, &error.to_string())),
     };
     let model = request["model"].as_str().unwrap_or_default();
     let role = shared.card(model).map_or_else(|| model_role(&request["model"]), |card| card.role);
@@ -82,22 +82,36 @@ pub(super) fn answer_search(shared: &SharedModels, request: &Value) -> Option<Re
     Some(json_text(answer.to_string().replace("\"COST\"", SEARCHED)))
 }
 
+/// A request can't be searched for, in the provider's words.
+#[derive(Debug, thiserror::Error)]
+enum QueryError {
+    #[error("Invalid value: 'openrouter:web_search'. Supported values are: 'function'.")]
+    NoTool,
+    #[error("tools.parameters.{0}: Unrecognized key")]
+    Parameter(String),
+    /// It is not what a strict provider takes.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("messages: Required")]
+    NoMessages,
+}
+
 /// The words that a request has the model look for.
-fn read_query(shared: &SharedModels, request: &Value, tool: &Value) -> Result<String, String> {
+fn read_query(shared: &SharedModels, request: &Value, tool: &Value) -> Result<String, QueryError> {
     if shared.options.catalogue != PlayedCatalogue::OpenRouter {
-        let text = "Invalid value: 'openrouter:web_search'. Supported values are: 'function'.";
-        return Err(text.to_owned());
+        return Err(QueryError::NoTool);
     }
     let mut parameters = tool["parameters"].as_object().into_iter().flatten();
     if let Some((name, _)) = parameters.find(|(name, _)| !PARAMETERS.contains(&name.as_str())) {
-        return Err(format!("tools.parameters.{name}: Unrecognized key"));
+        return Err(QueryError::Parameter(name.clone()));
     }
     if shared.options.strict {
         let checked = strict::check_strictly(request, &shared.options.api_key);
-        checked.map_err(|invalid| invalid.message)?;
+        checked.map_err(|invalid| QueryError::Invalid(invalid.message))?;
     }
     let said = request["messages"].as_array().and_then(|all| all.last());
-    let said = said.and_then(|message| message["content"].as_str()).ok_or("messages: Required")?;
+    let said =
+        said.and_then(|message| message["content"].as_str()).ok_or(QueryError::NoMessages)?;
     Ok(said.split_once("Search for:\n").map_or(said, |(_, query)| query).to_owned())
 }
 

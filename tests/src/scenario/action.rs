@@ -257,29 +257,45 @@ struct RawCondition {
     pull_request: Option<PullRequestExpect>,
 }
 
-impl TryFrom<RawAction> for ScenarioAction {
-    type Error = String;
+/// A step of a scenario is not as it has to be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ActionFormError {
+    #[error("`as` names a conversation: it goes with `says` or `kubectl_apply`")]
+    Label,
+    #[error("`in` goes with `replies`")]
+    Conversation,
+    #[error("`within` goes with `wait`, `clicks`, `reacts` or `kubectl_apply`")]
+    Within,
+    #[error("`kubectl_apply` is a step of its own")]
+    Apply,
+    #[error(
+        "a step is either `wait`, `kubectl_apply`, or `user` with one of `says`, `replies`, `clicks`, `reacts`"
+    )]
+    Kind,
+    #[error("`wait` is for one of `message`, `pods`, `volumes`, `thread`, `pull_request`")]
+    Wait,
+}
 
-    fn try_from(raw: RawAction) -> Result<Self, String> {
+impl TryFrom<RawAction> for ScenarioAction {
+    type Error = ActionFormError;
+
+    fn try_from(raw: RawAction) -> Result<Self, ActionFormError> {
         let RawAction { user, says, replies, clicks, reacts, wait, within, .. } = raw;
         let (applies, label, conversation) = (raw.kubectl_apply, raw.label, raw.conversation);
         if says.is_none() && applies.is_none() && label.is_some() {
-            let message = "`as` names a conversation: it goes with `says` or `kubectl_apply`";
-            return Err(message.to_owned());
+            return Err(ActionFormError::Label);
         }
         if replies.is_none() && conversation.is_some() {
-            return Err("`in` goes with `replies`".to_owned());
+            return Err(ActionFormError::Conversation);
         }
         if within.is_some() && (says.is_some() || replies.is_some()) {
-            return Err(
-                "`within` goes with `wait`, `clicks`, `reacts` or `kubectl_apply`".to_owned()
-            );
+            return Err(ActionFormError::Within);
         }
         if let Some(object) = applies {
             let others = [user.is_some(), says.is_some(), replies.is_some()];
             let more = [clicks.is_some(), reacts.is_some(), wait.is_some()];
             if others.into_iter().chain(more).any(|other| other) {
-                return Err("`kubectl_apply` is a step of its own".to_owned());
+                return Err(ActionFormError::Apply);
             }
             return Ok(Self::Applies { object: object.into(), label, within });
         }
@@ -299,17 +315,15 @@ impl TryFrom<RawAction> for ScenarioAction {
             (None, None, None, None, None, Some(wait)) => {
                 Ok(Self::Wait { condition: wait.try_into()?, within })
             }
-            _ => Err("a step is either `wait`, `kubectl_apply`, or `user` with one of `says`, \
-                      `replies`, `clicks`, `reacts`"
-                .to_owned()),
+            _ => Err(ActionFormError::Kind),
         }
     }
 }
 
 impl TryFrom<RawCondition> for WaitCondition {
-    type Error = String;
+    type Error = ActionFormError;
 
-    fn try_from(raw: RawCondition) -> Result<Self, String> {
+    fn try_from(raw: RawCondition) -> Result<Self, ActionFormError> {
         let RawCondition { message, pods, volumes, thread, pull_request } = raw;
         let kinds = [
             message.map(Self::Message),
@@ -321,9 +335,7 @@ impl TryFrom<RawCondition> for WaitCondition {
         let mut kinds = kinds.into_iter().flatten();
         match (kinds.next(), kinds.next()) {
             (Some(condition), None) => Ok(condition),
-            _ => Err("`wait` is for one of `message`, `pods`, `volumes`, `thread`, \
-                      `pull_request`"
-                .to_owned()),
+            _ => Err(ActionFormError::Wait),
         }
     }
 }

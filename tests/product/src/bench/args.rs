@@ -27,7 +27,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR", requires = "bench")]
     pub out: Option<PathBuf>,
     /// US dollars for everything: no task is begun that could cost more than what is left.
-    #[arg(long, value_name = "USD", requires = "bench", value_parser = parse_usd)]
+    #[arg(long, value_name = "USD", requires = "bench", value_parser = NanoUsd::parse)]
     pub budget: Option<NanoUsd>,
     /// Whether repositories come with what was learned about them before (a task's `memory/`).
     #[arg(long, value_name = "ON_OR_OFF", default_value = "on", requires = "bench")]
@@ -77,10 +77,6 @@ pub enum ScriptedSolver {
     Wrong,
     /// Looks for the newer release and the hidden tests, and takes the package's own tests away.
     Cheat,
-}
-
-fn parse_usd(text: &str) -> Result<NanoUsd, String> {
-    NanoUsd::parse(text).map_err(|error| error.to_string())
 }
 
 impl BenchArgs {

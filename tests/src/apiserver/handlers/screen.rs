@@ -93,7 +93,7 @@ impl ResourceRequest<'_> {
             }
             let before = value.clone();
             scalars::normalize_value(value, node, "")
-                .map_err(|why| self.unreadable(&before, patch, &why))?;
+                .map_err(|error| self.unreadable(&before, patch, &error.to_string()))?;
         }
         let quiet = self.request.query.get("fieldValidation") == Some("Ignore");
         Ok(if quiet { Vec::new() } else { warnings })
