@@ -55,7 +55,7 @@ pub fn serve_pages(
             }
             let by = entry.ok().and_then(|one| contradicted.get(&std::ptr::from_ref(one)));
             match judge_entry(entry, &fault).and_then(|one| still_stands(one, by.copied())) {
-                Err(why) => served.withheld.push((line, why)),
+                Err(why) => served.withheld.push((line, why.to_string())),
                 Ok(learning) => {
                     let worth =
                         (!learning.scope.is_empty() && !files.is_empty(), learning.confidence);
@@ -130,26 +130,41 @@ pub fn serve_apart(
     memory
 }
 
+/// Reason why an entry is not shown.
+#[derive(Debug, thiserror::Error)]
+enum WithheldEntry {
+    /// It is not in the schema.
+    #[error("{0}")]
+    Formless(String),
+    #[error("“{claim}” is not followed: {why}")]
+    Hostile { claim: String, why: &'static str },
+    #[error("“{claim}” rests on nothing: {why}")]
+    Baseless { claim: String, why: String },
+    #[error("“{claim}” is not followed: “{newer}” (`{id}`) says the contrary, and counts")]
+    Contradicted { claim: String, newer: String, id: String },
+}
+
 /// Unless something newer says the contrary.
 fn still_stands<'a>(
     learning: &'a LearningEntry,
     by: Option<&LearningEntry>,
-) -> Result<&'a LearningEntry, String> {
+) -> Result<&'a LearningEntry, WithheldEntry> {
     let Some(by) = by else { return Ok(learning) };
-    let (claim, newer, id) = (&learning.claim, &by.claim, &by.id);
-    Err(format!("“{claim}” is not followed: “{newer}” (`{id}`) says the contrary, and counts"))
+    let (claim, newer, id) = (learning.claim.clone(), by.claim.clone(), by.id.clone());
+    Err(WithheldEntry::Contradicted { claim, newer, id })
 }
 
 fn judge_entry<'a>(
     entry: Result<&'a LearningEntry, &str>,
     fault: impl Fn(&LearningEntry) -> Option<String>,
-) -> Result<&'a LearningEntry, String> {
-    let learning = entry.map_err(str::to_owned)?;
+) -> Result<&'a LearningEntry, WithheldEntry> {
+    let learning = entry.map_err(|why| WithheldEntry::Formless(why.to_owned()))?;
+    let claim = || learning.claim.clone();
     if let Some(why) = find_hostile_rule(learning) {
-        return Err(format!("“{}” is not followed: {why}", learning.claim));
+        return Err(WithheldEntry::Hostile { claim: claim(), why });
     }
     match fault(learning) {
-        Some(why) => Err(format!("“{}” rests on nothing: {why}", learning.claim)),
+        Some(why) => Err(WithheldEntry::Baseless { claim: claim(), why }),
         None => Ok(learning),
     }
 }

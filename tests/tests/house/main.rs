@@ -4,6 +4,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod errors;
 mod events;
 mod examples;
 mod imports;
