@@ -1,12 +1,10 @@
 //! State that all parts share, and lookups in it: a conversation, its Repo and app, and what a failed call
 //! means for both.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 use codebutler_crds::wire::ErrorCode;
-use codebutler_crds::{Repo, SlackTs, Thread};
+use codebutler_crds::{Repo, Thread};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::conditions::ConditionWriter;
 use codebutler_gateway_core::context::GatewayContext;
@@ -27,6 +25,7 @@ use crate::api::channel::RepoChannel;
 use crate::api::channel_names;
 use crate::api::explain;
 use crate::api::groups_read;
+use crate::api::known_channels::KnownChannels;
 use crate::api::members;
 use crate::api::person;
 use crate::api::reading;
@@ -34,8 +33,8 @@ use crate::api::scopes::{self, TokenScopes};
 use crate::api::web::SlackWeb;
 use crate::inbound::access;
 use crate::inbound::files;
+use crate::inbound::handled::HandledInputs;
 use crate::inbound::hearing;
-use crate::inbound::in_flight;
 use crate::inbound::offered_work;
 use crate::inbound::picture_files;
 use crate::inbound::repo_choice;
@@ -50,10 +49,18 @@ use crate::questions;
 use crate::upkeep::deleted_conversations;
 use crate::upkeep::reachability::{self, SlackReach};
 
-/// Time for which it is told that somebody else uses the same app.
-const SHARED: Duration = Duration::from_hours(1);
+/// Services that the gateway attaches once it has them.
+#[derive(Default)]
+pub(crate) struct AttachedServices {
+    /// Writes recordings down.
+    pub(crate) speech: Mutex<Option<SpeechDesk>>,
+    /// Looks pages up.
+    pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
+    /// Looks up workflows and skills.
+    pub(crate) offered: parking_lot::Mutex<Option<offered_work::WorkLookup>>,
+}
 
-/// State shared by all modules of this crate.
+/// State shared by all modules of this crate: a list of what owns it.
 pub(crate) struct Inner {
     pub(crate) context: GatewayContext,
     pub(crate) threads: ThreadWriter,
@@ -68,12 +75,8 @@ pub(crate) struct Inner {
     pub(crate) plans: pinned_plan::PinnedPlans,
     pub(crate) persons: person::KnownPeople,
     /// Members of each channel, and users by e-mail address.
-    pub(crate) channels: members::ChannelMembers,
-    pub(crate) mails: members::MailUsers,
-    /// Locks that let one question about a channel be asked at a time.
-    pub(crate) asking: KeyedLocks<(String, String)>,
-    /// Channels that are shared with another organisation.
-    pub(crate) outside: RecentKeys<String>,
+    pub(crate) people: members::MemberLookups,
+    pub(crate) channels: KnownChannels,
     /// Cache of user groups that were looked up.
     pub(crate) groups: groups_read::GroupLookups,
     /// Cache of texts that came as files.
@@ -81,8 +84,7 @@ pub(crate) struct Inner {
     /// Cache of files that Slack only named.
     pub(crate) described: files::DescribedFiles,
     pub(crate) shown_pictures: picture_files::ShownPictures,
-    /// Service that writes recordings down, once there is one.
-    pub(crate) speech: Mutex<Option<SpeechDesk>>,
+    pub(crate) services: AttachedServices,
     pub(crate) hearings: hearing::HearingBook,
     /// Conversations that were opened for a prompt.
     pub(crate) opened: opening::OpenedThread,
@@ -94,34 +96,17 @@ pub(crate) struct Inner {
     pub(crate) posting: KeyedLocks<ThreadKey>,
     /// Apps whose feedback buttons Slack refused.
     pub(crate) refused_blocks: refused_blocks::RefusedBlocks,
-    /// Service that looks pages up, once there is one.
-    pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
-    /// Service that looks up workflows and skills, once there is one.
-    pub(crate) offered: parking_lot::Mutex<Option<offered_work::WorkLookup>>,
     /// Progress of runs, as agents report it.
     pub(crate) progress: progress::ProgressBoard,
-    /// Messages that got their reaction from this process.
-    pub(crate) seen: RecentKeys<(String, SlackTs)>,
+    pub(crate) handled: HandledInputs,
     /// Presses of buttons that this process took in: a redelivery is told nothing.
     pub(crate) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
-    /// People who were told that they may not steer, by channel and conversation.
-    pub(crate) declined: RecentKeys<(String, SlackTs, String)>,
-    /// Direct messages that were answered, by conversation.
-    pub(crate) directly: RecentKeys<(String, SlackTs)>,
-    /// Requests for help in Threads that this process is answering, by channel.
-    pub(crate) answering: in_flight::InFlight<(String, SlackTs)>,
     /// Names of channels that were looked up.
     pub(crate) lookups: channel_names::NameLookups,
     /// True while this replica is the one that looks for what nobody was told of.
     pub(crate) sweeps: watch::Sender<bool>,
     /// Count of refusals by Slack because of the Repo; a change has it checked if they are mended.
     pub(crate) troubles: watch::Sender<u64>,
-    /// The Repos that name a channel, the oldest first.
-    pub(crate) places: watch::Sender<Vec<RepoChannel>>,
-    /// Channels of no Repo that were logged.
-    pub(crate) strangers: RecentKeys<String>,
-    /// Apps, by their user id, that somebody else uses too, and when that was last seen.
-    pub(crate) shared: Mutex<HashMap<String, Instant>>,
     /// Background tasks that follow an acknowledgement.
     pub(crate) background: TaskTracker,
     /// Cancelled when background tasks have to come to their end.
@@ -148,35 +133,25 @@ impl Inner {
             kept: reading::KeptConversations::default(),
             plans: pinned_plan::PinnedPlans::default(),
             persons: person::KnownPeople::default(),
-            channels: members::ChannelMembers::default(),
-            mails: members::MailUsers::default(),
-            asking: KeyedLocks::default(),
-            outside: RecentKeys::default(),
+            people: members::MemberLookups::default(),
+            channels: KnownChannels::default(),
             groups: groups_read::GroupLookups::default(),
             contents: files::FileContents::default(),
             described: files::DescribedFiles::default(),
             shown_pictures: picture_files::ShownPictures::default(),
-            speech: Mutex::default(),
+            services: AttachedServices::default(),
             hearings: hearing::HearingBook::default(),
             opened: opening::OpenedThread::default(),
             ends: deleted_conversations::ToldEnds::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             posting: KeyedLocks::default(),
             refused_blocks: refused_blocks::RefusedBlocks::default(),
-            previews: parking_lot::Mutex::default(),
-            offered: parking_lot::Mutex::default(),
             progress: progress::ProgressBoard::default(),
-            seen: RecentKeys::default(),
+            handled: HandledInputs::default(),
             presses: RecentKeys::default(),
-            declined: RecentKeys::default(),
-            directly: RecentKeys::default(),
-            answering: in_flight::InFlight::default(),
             lookups: channel_names::NameLookups::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),
-            places: watch::Sender::new(Vec::new()),
-            strangers: RecentKeys::default(),
-            shared: Mutex::default(),
             background: TaskTracker::new(),
             ending: CancellationToken::new(),
         }
@@ -191,17 +166,11 @@ impl Inner {
         let account = self.accounts.of(&self.context, &self.web, repo).await;
         // Readers of the condition count on it that the channel's messages are shared out accordingly.
         if let Err(error) = &account
-            && self.is_listed(repo)
+            && self.channels.is_listed(repo)
         {
             self.reach.tell(repo, Err(explain::explain_condition(error, repo))).await;
         }
         account
-    }
-
-    /// True if messages of the Repo's channel, where any are heard yet, are heard with this Repo in mind.
-    fn is_listed(&self, repo: &Repo) -> bool {
-        let (places, uid) = (self.places.borrow(), repo.uid().unwrap_or_default());
-        repo.channel().is_none() || places.is_empty() || places.iter().any(|place| place.uid == uid)
     }
 
     /// State to report for an app that works.
@@ -210,14 +179,12 @@ impl Inner {
         if !lacks.is_empty() {
             return Err(explain::explain_scopes(&lacks, repo));
         }
-        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = account.user.as_ref().and_then(|user| shared.get(user));
-        if seen.is_some_and(|seen| seen.elapsed() < SHARED) {
+        if account.user.as_ref().is_some_and(|user| self.channels.is_shared_app(user)) {
             return Err(explain::shared_app(repo));
         }
         let is_open = repo.spec.access.users.is_empty();
-        let channel = repo.channel().filter(|_| is_open).map(str::to_owned);
-        let shared = channel.is_some_and(|channel| self.outside.contains(&channel));
+        let channel = repo.channel().filter(|_| is_open);
+        let shared = channel.is_some_and(|channel| self.channels.is_outside(channel));
         let limits = account.scopes.as_ref().and_then(TokenScopes::limits);
         let others = self.sharing(repo.channel().unwrap_or_default());
         let told: Vec<String> = limits

@@ -109,7 +109,7 @@ impl SlackGateway {
 
     /// Has recordings written down from now on.
     pub fn hear_with(&self, desk: SpeechDesk) {
-        *self.inner.speech.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
+        *self.inner.services.speech.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
     }
 
     /// Shows in their threads what runs do, and who goes on after them, and reads back what no socket

@@ -116,6 +116,6 @@ async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Re
         channels
             .extend(here.map(|(of, place)| RepoChannel { is_own: is_own(of), ..place.clone() }));
     }
-    inner.places.send_replace(places.into_iter().map(|(_, place)| place).collect());
+    inner.channels.keep_places(places.into_iter().map(|(_, place)| place).collect());
     wanted
 }

@@ -9,6 +9,7 @@ use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, SlackTs};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_gateway_core::threads::keyed::KeyedLocks;
 use serde::Deserialize;
 
 use crate::api::account::SlackAccount;
@@ -27,10 +28,19 @@ const NO_MAILS: &str = "The Slack app may not look for people by their e-mail ad
 const PAGES: usize = 50;
 
 /// Cache of channel members, by workspace and channel.
-pub(crate) type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
+type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
 
 /// Cache of users by workspace and e-mail address.
-pub(crate) type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
+type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
+
+/// People of channels and workspaces that were looked up.
+#[derive(Default)]
+pub(crate) struct MemberLookups {
+    channels: ChannelMembers,
+    mails: MailUsers,
+    /// Locks that let one question about a channel be asked at a time.
+    asking: KeyedLocks<(String, String)>,
+}
 
 /// Proven identity of somebody.
 #[derive(Clone, Copy, Debug)]
@@ -161,12 +171,12 @@ impl Inner {
         let fresh = |known: &Option<(Arc<HashSet<String>>, Instant)>, most| {
             known.as_ref().filter(|(_, at)| at.elapsed() < most).map(|(known, _)| Arc::clone(known))
         };
-        if let Some(known) = fresh(&self.channels.get(&key), FRESH) {
+        if let Some(known) = fresh(&self.people.channels.get(&key), FRESH) {
             return Ok(known);
         }
         // Of many callers at once, one asks Slack.
-        let _turn = self.asking.lock(&key).await;
-        let known = self.channels.get(&key);
+        let _turn = self.people.asking.lock(&key).await;
+        let known = self.people.channels.get(&key);
         if let Some(known) = fresh(&known, FRESH) {
             return Ok(known);
         }
@@ -174,7 +184,7 @@ impl Inner {
         match self.read_members(account, channel).await {
             Ok(members) => {
                 let members = Arc::new(members);
-                self.channels.keep(key, (Arc::clone(&members), asked));
+                self.people.channels.keep(key, (Arc::clone(&members), asked));
                 Ok(members)
             }
             // One hiccup puts nobody out.
@@ -211,7 +221,7 @@ impl Inner {
         mail: &str,
     ) -> Result<Option<String>, CallError> {
         let key = (account.workspace.clone().unwrap_or_default(), mail.to_owned());
-        if let Some((user, at)) = self.mails.get(&key)
+        if let Some((user, at)) = self.people.mails.get(&key)
             && at.elapsed() < FRESH
         {
             return Ok(user);
@@ -223,7 +233,7 @@ impl Inner {
             Err(error) if error.code() == Some("users_not_found") => None,
             Err(error) => return Err(error),
         };
-        self.mails.keep(key, (user.clone(), Instant::now()));
+        self.people.mails.keep(key, (user.clone(), Instant::now()));
         Ok(user)
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod conversation_pages;
 pub(crate) mod cursor;
 pub(crate) mod explain;
 pub(crate) mod groups_read;
+pub(crate) mod known_channels;
 pub(crate) mod lenient;
 pub(crate) mod members;
 pub(crate) mod person;

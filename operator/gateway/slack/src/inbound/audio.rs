@@ -52,7 +52,7 @@ pub(crate) fn read_recordings(
             let _ = write!(said, "\n\n[recording {about}: not written down: {why}]");
             continue;
         }
-        let desk = inner.speech.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let desk = inner.services.speech.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(desk) = desk else {
             let _ = write!(
                 said,

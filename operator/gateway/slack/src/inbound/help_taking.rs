@@ -65,7 +65,7 @@ impl Inner {
         }
         let is_new = match &thread {
             Some(thread) => self.record_help(&ThreadKey::from(&**thread), said).await?,
-            None => self.directly.first_time((channel.id.clone(), said.ts.clone())),
+            None => self.handled.directly.first_time((channel.id.clone(), said.ts.clone())),
         };
         if !is_new {
             return Ok(Vec::new());
@@ -95,7 +95,7 @@ impl Inner {
     }
 
     async fn offered_work(&self, repo: &Arc<Repo>) -> OfferedWork {
-        let lookup = self.offered.lock().clone();
+        let lookup = self.services.offered.lock().clone();
         match lookup {
             Some(lookup) => lookup(Arc::clone(repo)).await,
             None => OfferedWork::default(),
@@ -154,9 +154,9 @@ impl Inner {
         };
         let id = (channel.to_owned(), answer.asked.clone());
         // Upkeep sees the request, too, and may have begun.
-        let Some(_turn) = self.answering.begin(&id) else { return Ok(()) };
+        let Some(_turn) = self.handled.answering.begin(&id) else { return Ok(()) };
         // A write that failed is no reason to show it again.
-        if !self.directly.contains(&id) {
+        if !self.handled.directly.contains(&id) {
             if !self.claims_help(key, &answer.asked).await {
                 return Ok(());
             }
@@ -169,7 +169,7 @@ impl Inner {
                     return Ok(());
                 }
             }
-            self.directly.first_time(id);
+            self.handled.directly.first_time(id);
         }
         self.end_help(key, &answer.asked).await;
         Ok(())

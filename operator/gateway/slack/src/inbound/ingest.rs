@@ -1,7 +1,6 @@
 //! Taking in: what a message or click changes in its Thread, stored before anything else happens.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use codebutler_crds::thread::{SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadSpec, ThreadStatus, names};
@@ -160,7 +159,7 @@ impl Inner {
             }
             RouteAction::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
             RouteAction::Direct { im, ts, channels } => {
-                let news = self.directly.first_time((im.clone(), ts.clone()));
+                let news = self.handled.directly.first_time((im.clone(), ts.clone()));
                 let direct = RouteEffect::Direct { im, asked: ts, channels };
                 Ok(if news { vec![direct] } else { Vec::new() })
             }
@@ -171,7 +170,7 @@ impl Inner {
                 Ok(vec![RouteEffect::Preview { channels, ts, links }])
             }
             RouteAction::Ignore(IgnoredReason::Channel(channel)) => {
-                if self.strangers.first_time(channel.clone()) {
+                if self.channels.is_new_stranger(&channel) {
                     tracing::info!(channel, "channel_ignored");
                 }
                 Ok(Vec::new())
@@ -186,7 +185,7 @@ impl Inner {
 
     /// A channel has people of another organisation in it: told on its Repo, which may not know.
     async fn is_shared(&self, id: &str, channels: &[RepoChannel]) {
-        if !self.outside.first_time(id.to_owned()) {
+        if !self.channels.note_outside(id) {
             return;
         }
         for channel in channels.iter().filter(|channel| channel.id == id) {
@@ -205,10 +204,7 @@ impl Inner {
             return;
         }
         tracing::warn!(channel, "slack_app_shared");
-        self.shared
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(bot.to_owned(), Instant::now());
+        self.channels.note_shared_app(bot);
         for repo in self.context.repos.state() {
             if let Ok(account) = self.account(&repo).await
                 && account.user.as_deref() == Some(bot)
@@ -279,7 +275,7 @@ impl Inner {
         }
         self.kept.hear(&key, &said.ts);
         let id = (channel.id.clone(), said.ts.clone());
-        if self.seen.first_time(id) {
+        if self.handled.seen.first_time(id) {
             let sign = if stored.taken == TakenMessage::Thanked { "blush" } else { "eyes" };
             effects.push(RouteEffect::Seen { thread: key.clone(), ts: said.ts.clone(), sign });
         }
@@ -319,7 +315,8 @@ impl Inner {
         root: &SlackTs,
         said: &PersonMessage,
     ) -> Vec<RouteEffect> {
-        if !self.declined.first_time((channel.id.clone(), root.clone(), said.user.clone())) {
+        if !self.handled.declined.first_time((channel.id.clone(), root.clone(), said.user.clone()))
+        {
             return Vec::new();
         }
         let repo = (channel.namespace.clone(), channel.repo.clone());
@@ -358,7 +355,7 @@ impl Inner {
     ) -> Result<Stored, WriteError> {
         let now = Time(jiff::Timestamp::now());
         // The replica that serves agents learns of it from the Thread, unless it is this one.
-        let is_new = !self.seen.contains(&(channel.id.clone(), said.ts.clone()));
+        let is_new = !self.handled.seen.contains(&(channel.id.clone(), said.ts.clone()));
         let elsewhere = is_new && !*self.sweeps.borrow();
         let take = |status: &mut ThreadStatus| {
             status.heard_from(&said.user);

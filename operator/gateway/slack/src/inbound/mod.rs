@@ -19,6 +19,7 @@ pub(crate) mod feedback;
 pub(crate) mod feedback_press;
 pub(crate) mod file_contents;
 pub(crate) mod files;
+pub(crate) mod handled;
 pub(crate) mod hearing;
 pub(crate) mod help;
 mod help_taking;

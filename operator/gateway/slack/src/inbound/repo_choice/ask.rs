@@ -312,7 +312,7 @@ impl Case<'_> {
         let speaker = newest.and_then(StoredMessage::person);
         let Some(user) = speaker else { return Ok(()) };
         let key = (self.place.channel.clone(), asked.clone(), user.to_owned());
-        if self.inner.declined.first_time(key) {
+        if self.inner.handled.declined.first_time(key) {
             self.inner.ephemeral(self.account, self.place, user, STILL).await?;
         }
         Ok(())

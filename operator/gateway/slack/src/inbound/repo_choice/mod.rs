@@ -76,8 +76,7 @@ pub(crate) fn decide_repo<'a>(
 impl Inner {
     /// The Repos of a channel, the oldest first, with whichever app.
     pub(crate) fn sharing(&self, channel: &str) -> Vec<RepoChannel> {
-        let places = self.places.borrow();
-        places.iter().filter(|place| place.id == channel).cloned().collect()
+        self.channels.places_in(channel)
     }
 
     /// Finds the owner of something that arrived, where several Repos share its channel.

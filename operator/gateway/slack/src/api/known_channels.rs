@@ -1,0 +1,95 @@
+//! Channels and apps as this process knows them: which Repos name a channel, and who else is there.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use codebutler_crds::Repo;
+use codebutler_runtime::recent::RecentKeys;
+use kube::ResourceExt as _;
+use parking_lot::{Mutex, RwLock};
+
+use crate::api::channel::RepoChannel;
+
+/// Time for which it is told that somebody else uses the same app.
+const SHARED: Duration = Duration::from_hours(1);
+
+/// Channels and apps beyond what Kubernetes says of them.
+#[derive(Default)]
+pub(crate) struct KnownChannels {
+    /// The Repos that name a channel, the oldest first.
+    places: RwLock<Vec<RepoChannel>>,
+    /// Channels of no Repo that were logged.
+    strangers: RecentKeys<String>,
+    /// Channels that are shared with another organisation.
+    outside: RecentKeys<String>,
+    /// Apps, by their user id, that somebody else uses too, and when that was last seen.
+    shared: Mutex<HashMap<String, Instant>>,
+}
+
+impl KnownChannels {
+    /// Takes note of the Repos that name a channel, the oldest first.
+    pub(crate) fn keep_places(&self, places: Vec<RepoChannel>) {
+        *self.places.write() = places;
+    }
+
+    /// The Repos of a channel, the oldest first.
+    pub(crate) fn places_in(&self, channel: &str) -> Vec<RepoChannel> {
+        self.places.read().iter().filter(|place| place.id == channel).cloned().collect()
+    }
+
+    /// True if messages of the Repo's channel, where any are heard yet, are heard with this Repo in mind.
+    pub(crate) fn is_listed(&self, repo: &Repo) -> bool {
+        let (places, uid) = (self.places.read(), repo.uid().unwrap_or_default());
+        repo.channel().is_none() || places.is_empty() || places.iter().any(|place| place.uid == uid)
+    }
+
+    /// True the first time for a channel of no Repo.
+    pub(crate) fn is_new_stranger(&self, channel: &str) -> bool {
+        self.strangers.first_time(channel.to_owned())
+    }
+
+    /// Takes note that another organisation is in a channel; true the first time.
+    pub(crate) fn note_outside(&self, channel: &str) -> bool {
+        self.outside.first_time(channel.to_owned())
+    }
+
+    /// True if another organisation is in a channel.
+    pub(crate) fn is_outside(&self, channel: &str) -> bool {
+        self.outside.contains(&channel.to_owned())
+    }
+
+    /// Takes note that somebody else uses an app too.
+    pub(crate) fn note_shared_app(&self, user: &str) {
+        self.shared.lock().insert(user.to_owned(), Instant::now());
+    }
+
+    /// True if somebody else uses an app too, as far as was seen lately.
+    pub(crate) fn is_shared_app(&self, user: &str) -> bool {
+        self.shared.lock().get(user).is_some_and(|seen| seen.elapsed() < SHARED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_has_the_repos_that_name_it() {
+        let known = KnownChannels::default();
+        assert!(known.places_in("C01").is_empty());
+        let elsewhere = RepoChannel { id: "C02".to_owned(), ..RepoChannel::test() };
+        known.keep_places(vec![RepoChannel::test(), elsewhere]);
+        assert_eq!(known.places_in("C01"), [RepoChannel::test()]);
+        assert!(known.places_in("C03").is_empty());
+    }
+
+    #[test]
+    fn who_else_is_there_is_noted_by_channel_and_app() {
+        let known = KnownChannels::default();
+        assert!(known.note_outside("C01") && !known.note_outside("C01"));
+        assert!(known.is_outside("C01") && !known.is_outside("C02"));
+        known.note_shared_app("U0BOT");
+        assert!(known.is_shared_app("U0BOT") && !known.is_shared_app("U0OTHER"));
+        assert!(known.is_new_stranger("C01") && !known.is_new_stranger("C01"));
+    }
+}
