@@ -63,7 +63,7 @@ impl Agent {
                 }
                 return Ok(None);
             }
-            let harmless = |open: &&Open| is_harmless(tools, &self.policy, open);
+            let harmless = |open: &&Open| is_harmless(tools, &self.rules.policy, open);
             let reads = open.iter().take_while(harmless).count();
             self.does(&progress::of_call(&first.call.name, &first.call.arguments));
             let ended = match reads {
@@ -146,7 +146,7 @@ impl Agent {
         let cx = self.tools.clone();
         let (consent, note) = if open.intent.is_some() {
             let tool = tools.find(&open.call.name).ok();
-            let verdict = tool.map(|tool| tool.verdict(&self.policy, &open.call.arguments));
+            let verdict = tool.map(|tool| tool.verdict(&self.rules.policy, &open.call.arguments));
             (None, verdict.as_ref().and_then(note_after_crash))
         } else {
             match self.permit(tools, open).await {
@@ -192,7 +192,7 @@ impl Agent {
     /// Lets a call go on, or asks the people first.
     async fn permit(&mut self, tools: &RoleTools, open: &Open) -> Result<Permit, ToolFailure> {
         let ToolCall { name, arguments, .. } = &open.call;
-        let mut verdict = tools.find(name)?.verdict(&self.policy, arguments);
+        let mut verdict = tools.find(name)?.verdict(&self.rules.policy, arguments);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
         let shown = clip_text(arguments, 300);
         if verdict.tier != RiskTier::Destructive {
@@ -356,7 +356,7 @@ impl Agent {
                 self.tools.tests.last = Some(test.clone());
             }
             TranscriptRecord::Planned { workflow, files } => {
-                let others = self.workflows.iter().filter(|other| *other != workflow);
+                let others = self.rules.workflows.iter().filter(|other| *other != workflow);
                 let others: Vec<_> = others.map(String::as_str).collect();
                 let evidence = format!("the plan that was posted; files: {}", files.join(", "));
                 self.log.note(&run, LoggedKind::Workflow, workflow, &others, &evidence);

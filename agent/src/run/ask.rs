@@ -338,7 +338,7 @@ impl Agent {
             return Ok(Some(failed_end(format!("{why}. {times}{}", self.remedy()))));
         };
         tracing::warn!(why, ?pause, "model_call_delayed");
-        if patience.is_long(pause, now, self.tell_after) {
+        if patience.is_long(pause, now, self.timeouts.tell_after) {
             self.tell_waiting(&why, patience.minutes()).await;
         }
         self.does("waiting for the model");

@@ -19,7 +19,7 @@ use super::mail::{self, RoleMail};
 use super::progress::{self, RunBoard};
 use super::report::{role_state, terminal_state};
 use super::seat::ConversationSeat;
-use super::{Agent, LONG_POLL, RunError};
+use super::{Agent, BranchRules, LONG_POLL, RunError};
 use crate::transcript::desk::{AnsweredRequest, GivenRequest};
 use crate::transcript::{OpenTranscript, RunOutcome, TranscriptRecord};
 
@@ -208,14 +208,10 @@ impl Agent {
             done: None,
             sandbox: self.sandbox.clone(),
             log: self.log.shared().map_err(RunError::Log)?,
-            policy: self.policy.clone(),
-            workflows: vec![],
-            skills: vec![],
+            rules: BranchRules { policy: self.rules.policy.clone(), ..BranchRules::default() },
             forgers_told: self.forgers_told.clone(),
             server_tools: self.server_tools.clone(),
-            tell_after: self.tell_after,
-            model_patience: self.model_patience,
-            setup_limit: self.setup_limit,
+            timeouts: self.timeouts,
             wall: self.wall.clone(),
             inbox: None,
             seen: None,

@@ -137,10 +137,11 @@ impl Agent {
         }
         let is_own = OWN_USE.contains(&name)
             && tools.find(name).is_ok_and(|tool| {
-                let tier = tool.verdict(&self.policy, arguments).tier;
+                let tier = tool.verdict(&self.rules.policy, arguments).tier;
                 tool.risk() != CallRisk::Speaks && tier <= RiskTier::WriteLocal
             });
-        (!is_own && !is_harmless(tools, &self.policy, open)).then(|| format!("`{name}` is needed"))
+        (!is_own && !is_harmless(tools, &self.rules.policy, open))
+            .then(|| format!("`{name}` is needed"))
     }
 
     /// Posts the line before it records the change: repeated after a crash, the same key posts nothing again.

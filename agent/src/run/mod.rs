@@ -206,8 +206,12 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         _ => None,
     };
     let done = session.done.clone();
-    let tell_after = Duration::from_secs(args.tell_after);
-    let builds = PodBuilds::new(gateway.clone(), tell_after);
+    let timeouts = AgentTimeouts {
+        tell_after: Duration::from_secs(args.tell_after),
+        model_patience: Duration::from_secs(args.model_patience),
+        setup_limit: args.setup_limit,
+    };
+    let builds = PodBuilds::new(gateway.clone(), timeouts.tell_after);
     let (tests, planned) = (ThreadTests::default(), Vec::new());
     let thread = ThreadFacts { state_dir: args.state_dir.clone(), ..ThreadFacts::default() };
     let known = Vec::new();
@@ -219,14 +223,10 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         done,
         sandbox,
         log,
-        policy: CommandPolicy::default(),
-        workflows: vec![],
-        skills: vec![],
+        rules: BranchRules::default(),
         forgers_told: BTreeSet::new(),
         server_tools: KeptServerTools::default(),
-        tell_after,
-        model_patience: Duration::from_secs(args.model_patience),
-        setup_limit: args.setup_limit,
+        timeouts,
         wall,
         inbox,
         seen: None,
@@ -277,7 +277,29 @@ fn build_hello(session: &RoleSession, relay: &GitRelay) -> ToolboxHello {
     }
 }
 
-/// A role's agent process in its pod.
+/// What the base branch says, as of the start of the current or last run.
+#[derive(Default)]
+struct BranchRules {
+    /// Policy on commands.
+    policy: CommandPolicy,
+    /// Names of the workflows that a plan can follow.
+    workflows: Vec<String>,
+    /// Skills that people can ask for.
+    skills: Vec<SkillGuide>,
+}
+
+/// Waiting times of the process.
+#[derive(Clone, Copy)]
+struct AgentTimeouts {
+    /// Waiting time after which people are told that something takes long.
+    tell_after: Duration,
+    /// Retry budget for a model's provider that does not answer.
+    model_patience: Duration,
+    /// Timeout of a set-up, in seconds.
+    setup_limit: u32,
+}
+
+/// A role's agent process in its pod: a list of what owns its state.
 struct Agent {
     tools: ToolContext,
     transcript: OpenTranscript,
@@ -288,23 +310,13 @@ struct Agent {
     /// Name of the sandbox that confines commands, or the reason why there is none.
     sandbox: Option<String>,
     log: DecisionLog,
-    /// Command policy as of the start of the current or last run.
-    policy: CommandPolicy,
+    rules: BranchRules,
     telling: Option<ProgressTelling>,
-    /// Names of the workflows that a plan can follow.
-    workflows: Vec<String>,
-    /// Skills that people can ask for, as of the start of the current or last run.
-    skills: Vec<SkillGuide>,
     /// Tools about which people were already told that their results imitated the system.
     forgers_told: BTreeSet<String>,
     /// Tools of servers as the last run had them.
     server_tools: KeptServerTools,
-    /// Waiting time after which people are told that something takes long.
-    tell_after: Duration,
-    /// Retry budget for a model's provider that does not answer.
-    model_patience: Duration,
-    /// Timeout of a set-up, in seconds.
-    setup_limit: u32,
+    timeouts: AgentTimeouts,
     /// Note for the role about work that its run left behind, once that was checked.
     left: Option<LeftoverNote>,
     /// Check that the pod can reach the gateway alone.

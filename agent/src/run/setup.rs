@@ -39,7 +39,7 @@ impl Agent {
         let ready = plan.ended.as_ref().is_some_and(SetUpEnd::is_success);
         if !ready && plan.missing.is_none() {
             step::point("before set-up");
-            let limit = Duration::from_secs(self.setup_limit.into()) + SLACK;
+            let limit = Duration::from_secs(self.timeouts.setup_limit.into()) + SLACK;
             let deadline = RunDeadline::after(limit, &self.tools.builds.waits);
             self.tools.relay.take_turned_away();
             let done = match self.bounded(&deadline, self.run_set_up(&plan)).await {
@@ -76,12 +76,13 @@ impl Agent {
     async fn run_set_up(&self, plan: &SetUp) -> Result<ToolboxReply, RunError> {
         let slot =
             self.tools.builds.slot().await.map_err(|error: GatewayError| RunError::from(error))?;
-        let request = ToolboxRequest::SetUp { plan: plan.clone(), seconds: self.setup_limit };
+        let request =
+            ToolboxRequest::SetUp { plan: plan.clone(), seconds: self.timeouts.setup_limit };
         let work = self.tools.toolbox.ask(request);
         tokio::pin!(work);
         let reply = tokio::select! {
             reply = &mut work => reply?,
-            () = tokio::time::sleep(self.tell_after) => {
+            () = tokio::time::sleep(self.timeouts.tell_after) => {
                 let text = format!("Setting up the worktree with {}: I begin once it is done.", name_setup(plan));
                 self.tell_once("setting-up", &text).await?;
                 work.await?

@@ -46,7 +46,7 @@ impl Agent {
 
     /// Compares the users' words with the skills, once. Returns the run's end where people have to choose a skill.
     pub(super) async fn find_skills(&mut self) -> Result<Option<RunEnding>, RunError> {
-        if self.skills.is_empty() {
+        if self.rules.skills.is_empty() {
             return Ok(None);
         }
         let wishes = self.transcript.state().wishes();
@@ -88,7 +88,7 @@ impl Agent {
         }
         let last = self.transcript.state().last();
         let answers = last.is_some_and(|last| last.outcome == RunOutcome::Waiting);
-        match skills::find_asked(&wish.text, &self.skills) {
+        match skills::find_asked(&wish.text, &self.rules.skills) {
             AskedSkill::One(call) if answers && !call.exact => AskedSkill::Nothing,
             AskedSkill::OneOf(_) if answers => AskedSkill::Nothing,
             asked => asked,
@@ -144,7 +144,7 @@ impl Agent {
     }
 
     fn call_skill(&mut self, wish: &UserWish, call: &SkillCall) -> Result<(), RunError> {
-        let Some(skill) = self.skills.iter().find(|skill| skill.name == call.skill) else {
+        let Some(skill) = self.rules.skills.iter().find(|skill| skill.name == call.skill) else {
             return self.note_skill(&wish.message, None);
         };
         let text = skills::write_brief(skill, call, &wish.message, &self.session.role);
@@ -156,7 +156,7 @@ impl Agent {
     }
 
     fn choose_skill(&mut self, wish: &UserWish, choice: &str) -> Result<(), RunError> {
-        let calls = match skills::find_asked(&wish.text, &self.skills) {
+        let calls = match skills::find_asked(&wish.text, &self.rules.skills) {
             AskedSkill::OneOf(calls) => calls,
             AskedSkill::One(call) => vec![call],
             AskedSkill::Nothing => Vec::new(),
@@ -181,7 +181,7 @@ impl Agent {
         wish: &UserWish,
         calls: &[SkillCall],
     ) -> Result<bool, RunError> {
-        let (text, choices) = skills::skills_question(calls, &self.skills);
+        let (text, choices) = skills::skills_question(calls, &self.rules.skills);
         let key = format!("{}.skill.{}", self.session.role, wish.message);
         let message = PostMessage {
             key,

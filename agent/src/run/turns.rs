@@ -61,7 +61,7 @@ impl Agent {
                 Err(ended) => return Ok(ended),
             };
         let (view, deadline) = (&mut view, &deadline);
-        let patience = &mut CallPatience::new(self.model_patience);
+        let patience = &mut CallPatience::new(self.timeouts.model_patience);
         loop {
             if deadline.is_over() {
                 return Ok(self.out_of_time());
@@ -245,8 +245,8 @@ impl Agent {
         };
         guides.skills = skills::index_skills(&skills);
         self.tools.known.clone_from(&guides.known);
-        (self.policy, self.skills) = (policy, skills);
-        self.workflows.clone_from(&guides.workflows);
+        (self.rules.policy, self.rules.skills) = (policy, skills);
+        self.rules.workflows.clone_from(&guides.workflows);
         Ok(Ok(guides))
     }
 
