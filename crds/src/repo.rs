@@ -337,6 +337,11 @@ pub struct RepoStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub base_locks: Option<String>,
+    /// Shard of the gateways whose leader looks after the Repo. Written by the controller; absent where there is one
+    /// shard only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 15))]
+    pub shard: Option<u32>,
 }
 
 /// Number of Threads that a Repo has, by state.

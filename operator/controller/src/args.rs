@@ -23,6 +23,11 @@ pub struct ControllerArgs {
     /// The agents' port of that Service.
     #[arg(long, env = "CODEBUTLER_GATEWAY_PORT", default_value_t = 8443)]
     pub gateway_port: u16,
+    /// Number of shards that the gateways are started with: the Leases of so many leaders are watched. How many are in
+    /// force is on the first one's.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_SHARDS", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub gateway_shards: u32,
     /// Image with the agent binary.
     #[arg(long, env = "CODEBUTLER_AGENT_IMAGE", default_value = "codebutler-agent:0.1.0")]
     pub agent_image: String,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use codebutler_crds::thread::ThreadState;
 use codebutler_crds::{AgentRole, Repo, Thread, condition, names};
 use codebutler_runtime::scope::{WatchScope, WatchedKind};
+use codebutler_runtime::shards::lease_name;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
@@ -22,7 +23,7 @@ use super::informer::{self, NamedObjects, ObjectTouch};
 use super::labels;
 use super::queues::{ControllerQueues, QueueReceivers};
 use super::seat_times::{EndedSeats, SeatTimes};
-use super::serving::ServingGateway;
+use super::serving::ServingGateways;
 use super::slots::RepoSlots;
 use super::thread::CacheFence;
 use super::thread::room::lacks_room;
@@ -55,8 +56,8 @@ pub(crate) struct ControllerCaches {
     /// The gateway's certificate authority and its copies.
     pub authorities: Store<ConfigMap>,
     pub services: Store<Service>,
-    /// Tells if a gateway serves.
-    pub serving: Arc<ServingGateway>,
+    /// Tells if the gateways serve.
+    pub serving: Arc<ServingGateways>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
 }
@@ -117,7 +118,7 @@ pub(crate) fn start_watches(
         policies: policies.reader(),
         authorities: authorities.reader(),
         services: services.reader(),
-        serving: Arc::default(),
+        serving: Arc::new(ServingGateways::new(args.gateway_shards)),
         prompts: prompts.reader(),
     };
     let (queues, receivers) =
@@ -153,12 +154,11 @@ pub(crate) fn start_watches(
     watches.watch(shared, &authority, on_shared(authorities, queues.clone()));
     let service = list_config().fields(&format!("metadata.name={}", args.gateway_service));
     watches.watch(own, &service, on_shared(services, queues.clone()));
-    let lease = list_config().fields(&format!("metadata.name={}", names::GATEWAY));
-    watches.watch(
-        own,
-        &lease,
-        on_lease(NamedObjects::new(), caches.serving.clone(), queues.clone()),
-    );
+    for shard in 0..args.gateway_shards {
+        let lease = list_config().fields(&format!("metadata.name={}", lease_name(shard)));
+        let serving = (caches.serving.clone(), shard);
+        watches.watch(own, &lease, on_lease(NamedObjects::new(), serving, queues.clone()));
+    }
     watches.tasks.spawn(caches.serving.clone().watch(queues.clone()));
     let prompt = list_config().labels(names::LABEL_PROMPT);
     watches.watch(shared, &prompt, on_prompt(prompts, caches.roles.clone(), queues.clone()));
@@ -435,13 +435,13 @@ fn on_prompt(
 
 fn on_lease(
     mut leases: NamedObjects<Lease>,
-    serving: Arc<ServingGateway>,
+    (serving, shard): (Arc<ServingGateways>, u32),
     queues: ControllerQueues,
 ) -> impl FnMut(&Event<Lease>) {
     move |event| {
         for (lease, _, touch) in leases.apply(event) {
             let there = Some(&*lease).filter(|_| touch == ObjectTouch::Seen);
-            if serving.note(there, Instant::now()) {
+            if serving.note(shard, there, Instant::now()) {
                 queues.all();
             }
         }

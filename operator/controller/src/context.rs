@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_runtime::apply::ObjectApplier;
+use codebutler_runtime::shards::GatewayShard;
 use codebutler_runtime::tasks::TaskGroup;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -21,7 +22,7 @@ use super::refusals::RefusalCounts;
 use super::rewritten::RewrittenObjects;
 use super::scale_up::ScaleUps;
 use super::seat_memory::SeatMemory;
-use super::serving::ServingGateway;
+use super::serving::ServingGateways;
 use super::slots::RepoSlots;
 use super::snapshots::SnapshotReader;
 use super::spent::SpentSeats;
@@ -73,8 +74,8 @@ pub(crate) struct ControllerContext {
     /// The gateway's certificate authority and its copies.
     pub authorities: Store<ConfigMap>,
     pub services: Store<Service>,
-    /// Tells if a gateway serves.
-    pub serving: Arc<ServingGateway>,
+    /// Tells if the gateways serve.
+    pub serving: Arc<ServingGateways>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
     /// Threads that the API server says no to.
@@ -106,13 +107,26 @@ impl ControllerContext {
         repo.spec.roles.iter().filter_map(|name| self.role(&namespace, name)).collect()
     }
 
-    /// Reads the gateway's address from its Service.
+    /// The shard of the gateways to which a Repo of this name belongs now.
+    pub(crate) fn shard(&self, namespace: &str, repo: &str) -> GatewayShard {
+        GatewayShard::of_repo(namespace, repo, self.serving.shards())
+    }
+
+    /// Reads the address of a shard's leader from the gateway's Service.
     ///
     /// # Errors
-    /// When its Service can't be used.
-    pub(crate) fn gateway(&self) -> Result<GatewayAddress, GatewayNotFound> {
+    /// When the Service can't be used.
+    pub(crate) fn gateway(&self, shard: GatewayShard) -> Result<GatewayAddress, GatewayNotFound> {
         let key = ObjectRef::new(&self.args.gateway_service).within(&self.args.namespace);
-        GatewayAddress::read(self.services.get(&key).as_deref(), &self.args)
+        GatewayAddress::read(self.services.get(&key).as_deref(), &self.args, shard)
+    }
+
+    /// The same for the pods of a Repo.
+    ///
+    /// # Errors
+    /// When the Service can't be used.
+    pub(crate) fn gateway_of(&self, repo: &Repo) -> Result<GatewayAddress, GatewayNotFound> {
+        self.gateway(self.shard(&repo.namespace().unwrap_or_default(), &repo.name_any()))
     }
 
     /// Number of a Repo's Threads that are open.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use codebutler_runtime::shards::{self, GatewayShard};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
@@ -22,20 +23,21 @@ pub(crate) enum GatewayNotFound {
 /// The gateway as pods reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GatewayAddress {
-    /// Address of the gateway's Service; an IP address, because pods have no DNS.
+    /// Address of the gateway's Service; an IP address, because pods have no DNS. Each shard has a port of its own.
     pub address: SocketAddr,
     /// The port of its pods: network policies see addresses after translation.
     pub target_port: IntOrString,
 }
 
 impl GatewayAddress {
-    /// Reads the Service.
+    /// Reads the Service, for the pods of a shard.
     ///
     /// # Errors
     /// When there is no such Service, or none with a stable address and the agents' port.
     pub(crate) fn read(
         service: Option<&Service>,
         args: &ControllerArgs,
+        shard: GatewayShard,
     ) -> Result<Self, GatewayNotFound> {
         let named = format!("{}/{}", args.namespace, args.gateway_service);
         let Some(spec) = service.and_then(|service| service.spec.as_ref()) else {
@@ -45,20 +47,21 @@ impl GatewayAddress {
         let Some(address) = address else {
             return Err(GatewayNotFound::WithoutAddress { service: named });
         };
-        let number = args.gateway_port;
+        let (_, further) = shards::port_of(shard.index());
+        let number = args.gateway_port.saturating_add(further);
         let Some(port) = spec.ports.iter().flatten().find(|p| p.port == i32::from(number)) else {
             return Err(GatewayNotFound::WithoutPort { service: named, port: number });
         };
         Ok(Self {
-            address: SocketAddr::new(address, args.gateway_port),
+            address: SocketAddr::new(address, number),
             target_port: port.target_port.clone().unwrap_or(IntOrString::Int(port.port)),
         })
     }
 }
 
 /// The gateway's URL by the name on its certificate.
-pub(crate) fn gateway_url(args: &ControllerArgs) -> String {
-    format!("https://{}.{}.svc:{}", args.gateway_service, args.namespace, args.gateway_port)
+pub(crate) fn gateway_url(gateway: &GatewayAddress, args: &ControllerArgs) -> String {
+    format!("https://{}.{}.svc:{}", args.gateway_service, args.namespace, gateway.address.port())
 }
 
 #[cfg(test)]
@@ -68,7 +71,7 @@ mod tests {
 
     fn read(spec: &serde_json::Value) -> Result<GatewayAddress, GatewayNotFound> {
         let service = serde_json::from_value(serde_json::json!({"spec": spec})).unwrap();
-        GatewayAddress::read(Some(&service), &args())
+        GatewayAddress::read(Some(&service), &args(), GatewayShard::default())
     }
 
     #[test]
@@ -86,7 +89,27 @@ mod tests {
         let portless =
             read(&serde_json::json!({"clusterIP": "10.96.0.7"})).unwrap_err().to_string();
         assert!(portless.contains("no port 8443"), "{portless}");
-        let missing = GatewayAddress::read(None, &args()).unwrap_err().to_string();
+        let missing = GatewayAddress::read(None, &args(), GatewayShard::default());
+        let missing = missing.unwrap_err().to_string();
         assert!(missing.contains("install the gateway"), "{missing}");
+    }
+
+    #[test]
+    fn each_shard_has_its_own_port_of_the_service() {
+        let ports = serde_json::json!([
+            {"name": "agents", "port": 8443, "targetPort": 8443},
+            {"name": "agents-1", "port": 8444, "targetPort": 8443},
+        ]);
+        let spec = serde_json::json!({"spec": {"clusterIP": "10.96.0.7", "ports": ports}});
+        let service = serde_json::from_value(spec).unwrap();
+        let read =
+            |index| GatewayAddress::read(Some(&service), &args(), GatewayShard::new(index, 3));
+        let second = read(1).unwrap();
+        assert_eq!(second.address.to_string(), "10.96.0.7:8444");
+        assert_eq!(second.target_port, IntOrString::Int(8443), "policies are about the pods' port");
+        let url = gateway_url(&second, &args());
+        assert_eq!(url, "https://codebutler-gateway.codebutler-system.svc:8444");
+        let third = read(2).unwrap_err().to_string();
+        assert!(third.contains("no port 8445"), "{third}");
     }
 }

@@ -1,9 +1,11 @@
-//! Decides from its Lease if a gateway serves: by the holder, and by how lately it was renewed by the clock of this
-//! process.
+//! Decides from the Leases of the shards' leaders if the gateways serve: by the holder of each, and by how lately it
+//! was renewed by the clock of this process. How many shards there are is on the first one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use codebutler_runtime::shards::{GatewayShard, count_shards};
 use k8s_openapi::api::coordination::v1::Lease;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -25,8 +27,63 @@ pub(crate) enum GatewayAway {
     Never,
 }
 
+/// The gateways, by the shard that each leads for.
+#[derive(Debug)]
+pub(crate) struct ServingGateways {
+    leaders: Vec<ServingGateway>,
+    /// Number of shards in force.
+    shards: AtomicU32,
+}
+
+impl ServingGateways {
+    /// Nothing is known yet of the leaders of so many shards.
+    pub(crate) fn new(watched: u32) -> Self {
+        let leaders = (0..watched.max(1)).map(|_| ServingGateway::default());
+        Self { leaders: leaders.collect(), shards: AtomicU32::new(1) }
+    }
+
+    /// Number of shards in force.
+    pub(crate) fn shards(&self) -> u32 {
+        self.shards.load(Ordering::Acquire)
+    }
+
+    /// Takes in the Lease of a shard as it is now, if there is one. Answers whether that changes anything.
+    pub(crate) fn note(&self, shard: u32, lease: Option<&Lease>, now: Instant) -> bool {
+        let counted = lease.filter(|_| shard == 0).map(count_shards);
+        let before = counted.map(|counted| self.shards.swap(counted, Ordering::AcqRel));
+        self.leader(shard).note(lease, now) || before != counted
+    }
+
+    /// Checks that a gateway leads for a shard.
+    ///
+    /// # Errors
+    /// When none does.
+    pub(crate) fn serves(&self, shard: GatewayShard, now: Instant) -> Result<(), GatewayAway> {
+        self.leader(shard.index()).serves(now)
+    }
+
+    /// Queues all objects when the last sign of a gateway gets too old.
+    pub(crate) async fn watch(self: Arc<Self>, queues: ControllerQueues) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // Each is asked: one that has turned is told once.
+            let turned = self.leaders.iter().filter(|leader| leader.lock().turned(Instant::now()));
+            if turned.count() > 0 {
+                queues.all();
+            }
+        }
+    }
+
+    /// While the number of shards changes, gateways may have more of them than this controller was started with: the
+    /// first one's Lease has to do for those.
+    fn leader(&self, shard: u32) -> &ServingGateway {
+        let own = usize::try_from(shard).ok().and_then(|shard| self.leaders.get(shard));
+        own.unwrap_or(&self.leaders[0])
+    }
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct ServingGateway(Mutex<ServingState>);
+struct ServingGateway(Mutex<ServingState>);
 
 #[derive(Debug, Default)]
 struct ServingState {
@@ -40,7 +97,7 @@ struct ServingState {
 
 impl ServingGateway {
     /// Takes in the Lease as it is now, if there is one. Answers whether that changes anything.
-    pub(crate) fn note(&self, lease: Option<&Lease>, now: Instant) -> bool {
+    fn note(&self, lease: Option<&Lease>, now: Instant) -> bool {
         let mut state = self.lock();
         let spec = lease.and_then(|lease| lease.spec.as_ref());
         let holder = spec.and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
@@ -61,22 +118,12 @@ impl ServingGateway {
     ///
     /// # Errors
     /// When none does.
-    pub(crate) fn serves(&self, now: Instant) -> Result<(), GatewayAway> {
+    fn serves(&self, now: Instant) -> Result<(), GatewayAway> {
         let state = self.lock();
         match state.until {
             Some(until) if now < until => Ok(()),
             Some(_) => Err(GatewayAway::Gone { last: state.holder.clone() }),
             None => Err(GatewayAway::Never),
-        }
-    }
-
-    /// Queues all objects when the last sign of a gateway gets too old.
-    pub(crate) async fn watch(self: Arc<Self>, queues: ControllerQueues) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            if self.lock().turned(Instant::now()) {
-                queues.all();
-            }
         }
     }
 
@@ -119,6 +166,31 @@ mod tests {
         assert!(!serving.note(Some(&lease("2", "a")), at(15)));
         assert!(serving.serves(at(21)).unwrap_err().to_string().contains("`a` was the last one"));
         assert!(serving.lock().turned(at(21)));
+    }
+
+    #[test]
+    fn each_shard_is_served_by_the_holder_of_its_own_lease() {
+        let (gateways, start) = (ServingGateways::new(2), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let shard = |index| GatewayShard::new(index, 3);
+        assert!(gateways.note(0, Some(&lease("1", "a")), at(0)));
+        assert_eq!(gateways.shards(), 1, "no number is on it");
+        let mut three = lease("2", "a");
+        let said = [("codebutler.dev/shards".to_owned(), "3".to_owned())];
+        three.metadata.annotations = Some(said.into());
+        assert!(gateways.note(0, Some(&three), at(1)), "Repos belong to other shards now");
+        assert!(!gateways.note(0, Some(&three), at(1)));
+        assert_eq!(gateways.shards(), 3);
+        assert!(gateways.serves(shard(0), at(1)).is_ok());
+        assert_eq!(gateways.serves(shard(1), at(1)), Err(GatewayAway::Never));
+        assert!(gateways.note(1, Some(&lease("7", "b")), at(2)));
+        assert!(gateways.serves(shard(1), at(2)).is_ok());
+        assert_eq!(gateways.shards(), 3, "only the first one's Lease says how many there are");
+        // One that is not watched.
+        assert!(gateways.serves(shard(2), at(2)).is_ok());
+        // Deleted, it says nothing of the number.
+        gateways.note(0, None, at(3));
+        assert_eq!(gateways.shards(), 3);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(crate) fn args() -> ControllerArgs {
         namespace: "codebutler-system".to_owned(),
         gateway_service: "codebutler-gateway".to_owned(),
         gateway_port: 8443,
+        gateway_shards: 1,
         agent_image: "codebutler-agent:test".to_owned(),
         workspace_image: "debian:12".to_owned(),
         agent_pull_secrets: Vec::new(),

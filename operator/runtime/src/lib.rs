@@ -18,6 +18,7 @@ pub mod recent;
 pub mod schedule;
 pub mod scope;
 pub mod server_spec;
+pub mod shards;
 pub mod step;
 pub mod tasks;
 pub mod telemetry;

@@ -90,6 +90,7 @@ pub(super) fn plan_repo(
     plan.notices.extend(schedules::tell_invalid(repo, &mut plan.status.conditions, now));
     plan.status.observed_generation = generation;
     plan.status.threads = ThreadCounts { open: observed.open_threads };
+    plan.status.shard = observed.shard;
     plan
 }
 

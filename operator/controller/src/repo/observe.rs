@@ -22,6 +22,8 @@ pub(crate) struct ObservedRepo {
     /// Each name in `spec.roles` with the AgentRole that it means.
     pub roles: Vec<(String, Option<Arc<AgentRole>>)>,
     pub gateway: Result<GatewayAddress, GatewayNotFound>,
+    /// Its shard of the gateways, where there is more than one.
+    pub shard: Option<u32>,
     pub serving: Result<(), GatewayAway>,
     /// The gateway's certificate authority, if it has published it.
     pub authority: Option<String>,
@@ -41,11 +43,13 @@ pub(crate) struct ObservedRepo {
 
 pub(crate) fn observe_repo(context: &ControllerContext, repo: &Repo) -> ObservedRepo {
     let key = ObjectKey::of(repo);
+    let shard = context.shard(&key.namespace, &key.name);
     let role = |name: &String| (name.clone(), context.role(&key.namespace, name));
     ObservedRepo {
         roles: repo.spec.roles.iter().map(role).collect(),
-        gateway: context.gateway(),
-        serving: context.serving.serves(Instant::now()),
+        gateway: context.gateway(shard),
+        shard: (context.serving.shards() > 1).then(|| shard.index()),
+        serving: context.serving.serves(shard, Instant::now()),
         authority: find_authority(context, &context.args.namespace)
             .and_then(|map| map.data.as_ref()?.get(names::CA_KEY).cloned())
             .filter(|pem| !pem.is_empty()),

@@ -16,6 +16,9 @@ pub(super) struct OwnRepoStatus {
     pub observed_generation: Option<i64>,
     /// See [`RepoStatus::threads`].
     pub threads: ThreadCounts,
+    /// See [`RepoStatus::shard`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u32>,
     /// All conditions of the Repo, the gateway's unchanged.
     pub conditions: Vec<Condition>,
 }
@@ -25,6 +28,7 @@ impl OwnRepoStatus {
         Self {
             observed_generation: status.observed_generation,
             threads: status.threads,
+            shard: status.shard,
             conditions: status.conditions.clone(),
         }
     }
@@ -38,6 +42,9 @@ impl OwnRepoStatus {
         }
         if self.threads != old.threads || before.is_none() {
             patch.insert("threads".to_owned(), json!(self.threads));
+        }
+        if self.shard != old.shard {
+            patch.insert("shard".to_owned(), json!(self.shard));
         }
         if self.conditions != old.conditions {
             patch.insert("conditions".to_owned(), json!(self.conditions));

@@ -29,6 +29,7 @@ fn fresh(repo: &Repo) -> ObservedRepo {
     ObservedRepo {
         roles: vec![role("pm"), role("coder")],
         gateway: Ok(gateway()),
+        shard: None,
         serving: Ok(()),
         authority: Some("PEM".to_owned()),
         siblings: repo.owner_ref(&()).into_iter().collect(),
@@ -88,6 +89,18 @@ fn ready(plan: &RepoPlan) -> (String, String) {
 fn a_new_repo_gets_all_that_its_pods_need() {
     let repo = testing::repo();
     insta::assert_yaml_snapshot!("new", plan(&repo, &fresh(&repo)));
+}
+
+#[test]
+fn a_repo_says_its_shard_where_there_is_more_than_one() {
+    let repo = answered();
+    let observed = ObservedRepo { shard: Some(2), ..settled(&repo) };
+    let first = plan(&repo, &observed);
+    assert_eq!(first.status.patch(repo.status.as_ref()).unwrap()["shard"], 2);
+    let repo = told(repo, &first);
+    assert_eq!(plan(&repo, &observed).status.patch(repo.status.as_ref()), None);
+    let one = plan(&repo, &settled(&repo)).status.patch(repo.status.as_ref()).unwrap();
+    assert_eq!(one, json!({"shard": null}), "there is one shard again");
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn decide(
     context: &ControllerContext,
 ) -> SeatsPlan {
     let (key, now) = (ObjectKey::of(repo), context.clock.now());
-    let gateway = context.gateway();
+    let gateway = context.gateway_of(repo);
     let threads = context.open.names(&key);
     let threads = threads
         .iter()

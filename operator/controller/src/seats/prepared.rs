@@ -133,7 +133,7 @@ fn decide(
     context: &ControllerContext,
 ) -> PreparedPlan {
     let (key, now) = (ObjectKey::of(repo), context.clock.now());
-    let (roles, gateway) = (context.roles_of(repo), context.gateway());
+    let (roles, gateway) = (context.roles_of(repo), context.gateway_of(repo));
     let found = gateway.as_ref().ok();
     let maker = find_role(&roles).and_then(|role| SeatMaker::new(repo, role, found, &context.args));
     let status = repo.status.as_ref();

@@ -20,6 +20,7 @@ use codebutler_crds::{Repo, Thread};
 use codebutler_runtime::apply::{AppliedObject, ApplyError, MadeObject, owned_by};
 use codebutler_runtime::notice::EventNotice;
 use codebutler_runtime::queue::FollowUp;
+use codebutler_runtime::shards::GatewayShard;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
@@ -177,7 +178,10 @@ impl Tended<'_> {
     }
 
     fn decide(&self, context: &ControllerContext, pods: &[Arc<Pod>]) -> ServersPlan {
-        let gateway = context.gateway();
+        let gateway = match self.repo {
+            Some(found) => context.gateway_of(found),
+            None => context.gateway(GatewayShard::default()),
+        };
         plan_servers(&ServersView {
             owner: self.owner,
             repo: self.repo,

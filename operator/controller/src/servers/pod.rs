@@ -218,7 +218,7 @@ impl ServerPodInput<'_> {
         let args = [
             "mcp-bridge",
             "--gateway",
-            &gateway::gateway_url(self.args),
+            &gateway::gateway_url(self.gateway, self.args),
             "--gateway-address",
             &self.gateway.address.to_string(),
         ];

@@ -75,6 +75,7 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
     let key = ObjectKey::of(thread);
     let uid = thread.uid().unwrap_or_default();
     let repo = context.repo(&key.namespace, &thread.spec.repo);
+    let shard = context.shard(&key.namespace, &thread.spec.repo);
     let volume = own_claim(context, thread);
     let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
     let pods: Vec<_> = context.pods.of(&key).into_iter().filter(mine).collect();
@@ -90,8 +91,8 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
         seats: repo.as_ref().map(|repo| vacant::free_seats(context, repo)).unwrap_or_default(),
         prepared: repo.as_ref().is_some_and(|repo| repo::observe::is_prepared(context, repo)),
-        gateway: context.gateway(),
-        serving: context.serving.serves(Instant::now()),
+        gateway: context.gateway(shard),
+        serving: context.serving.serves(shard, Instant::now()),
         lineage: find_lineage(context, thread),
         home: volume.as_ref().and_then(|claim| context.homes.of(&key, claim)),
         cloning_since: volume

@@ -4,6 +4,7 @@
 //! transcript, `toolbox` holds the worktree and runs commands. Neither has the other's part of the volume.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use codebutler_crds::names::pod as path;
 use codebutler_crds::pods::{PodSettings, PullPolicy};
@@ -31,6 +32,9 @@ pub(crate) const ANNOTATION_WOKEN_FOR: &str = "codebutler.dev/woken-for";
 /// Annotation: a hash of all that a change of Repo or AgentRole can change about the pod and its
 /// session.
 pub(crate) const ANNOTATION_CONFIG: &str = "codebutler.dev/config";
+
+/// Flag of the agent: the gateway's address, which follows it.
+const GATEWAY_ADDRESS: &str = "--gateway-address";
 
 /// Time limit for a pod that prepares a volume: a clone, and a set-up.
 const PREPARING_SECONDS: i64 = 45 * 60;
@@ -83,6 +87,14 @@ pub(crate) struct PodInput<'a> {
     pub args: &'a ControllerArgs,
     /// User id of the pod where nobody sets another one.
     pub user: i64,
+}
+
+/// The gateway's address that a pod was told.
+pub(super) fn gateway_of(pod: &Pod) -> Option<SocketAddr> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut args = containers.flat_map(|container| container.args.iter().flatten());
+    args.find(|word| *word == GATEWAY_ADDRESS)?;
+    args.next()?.parse().ok()
 }
 
 impl PodInput<'_> {
@@ -254,8 +266,8 @@ impl PodInput<'_> {
             "--share",
             path::BIN_DIR,
             "--gateway",
-            &gateway::gateway_url(self.args),
-            "--gateway-address",
+            &gateway::gateway_url(self.gateway, self.args),
+            GATEWAY_ADDRESS,
             &self.gateway.address.to_string(),
         ];
         let waits = match self.owner {

@@ -12,8 +12,8 @@ use super::life::{self, FailureCause, PodLife, PodTrouble};
 use super::observe::RoleAdmission;
 use super::plan::{GonePod, NewPod, PodBegin, ThreadPlan};
 use super::view::{
-    RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
-    tell_unknown, time_to_end,
+    RoleView, ThreadView, has_moved, has_other_shard, is_outdated, not_ending, pod_id, pod_input,
+    tell_starting, tell_unknown, time_to_end,
 };
 use super::{hang, scale_up, seat, stranded, volume_need};
 use crate::health::{HealthLevel, ObjectHealth};
@@ -171,9 +171,13 @@ fn judge_live(
         return Some(judge_trouble(view, role, pod, trouble, plan));
     }
     let outdated = is_outdated(view, pod, definition);
-    if outdated && (!at_work || *life == PodLife::Starting) {
+    // Its gateway serves its Repo no more, whatever it has under way.
+    let moved = has_other_shard(view, pod);
+    if moved || (outdated && (!at_work || *life == PodLife::Starting)) {
         plan.delete_pods.push(pod_id(pod));
-        let note = format!("role `{}` is replaced: its AgentRole or Repo has changed", role.name);
+        let why =
+            if moved { "its Repo has another shard" } else { "its AgentRole or Repo has changed" };
+        let note = format!("role `{}` is replaced: {why}", role.name);
         plan.notices.push(EventNotice::normal("Rolled", note));
         return role.wanted.then(|| tell_starting(role.name));
     }

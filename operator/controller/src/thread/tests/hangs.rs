@@ -1,4 +1,4 @@
-//! Agents that say nothing any more.
+//! Agents that say nothing any more, and those whose gateway serves their Repo no more.
 
 use super::*;
 
@@ -69,4 +69,22 @@ fn who_hangs_again_and_again_waits_for_a_person() {
         Some(LATER.parse().unwrap());
     let tried = plan(&thread, &world);
     assert_eq!((deleted(&tried), tried.status.roles["pm"].failures), (vec!["a"], 0));
+}
+
+#[test]
+fn a_pod_that_was_told_another_shards_address_is_replaced_whatever_it_does() {
+    let mut world = world();
+    let running = testing::thread(&json!({"roles": {"pm": {
+        "inbox": LATER, "done": MAIL, "podUID": "a", "admitted": true, "state": "Running"}}}));
+    world.volume = Some(claim(&running, "Bound"));
+    world.pods = vec![pod(&running, "pm", "a", json!({"phase": "Running"}))];
+    assert!(deleted(&plan(&running, &world)).is_empty());
+    let mut gateway = world.gateway.clone().unwrap();
+    gateway.address.set_ip([10, 96, 0, 99].into());
+    world.gateway = Ok(gateway.clone());
+    assert!(deleted(&plan(&running, &world)).is_empty(), "a new Service never cuts a run");
+    gateway.address.set_port(gateway.address.port() + 1);
+    world.gateway = Ok(gateway);
+    let moved = plan(&running, &world);
+    assert_eq!((deleted(&moved), moved.notices[0].reason), (vec!["a"], "Rolled"));
 }

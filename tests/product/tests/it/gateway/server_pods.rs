@@ -187,6 +187,7 @@ fn controller_args(world: &World) -> ControllerArgs {
         namespace: world.cluster.system().to_owned(),
         gateway_service: "codebutler-gateway".to_owned(),
         gateway_port: 8443,
+        gateway_shards: 1,
         agent_image: AGENT_IMAGE.to_owned(),
         workspace_image: "debian:12".to_owned(),
         agent_pull_secrets: Vec::new(),
