@@ -88,7 +88,7 @@ pub(super) fn picture_sides(bytes: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Decodes a PNG or JPEG to its end. GIF and WebP are not decoded here.
-pub(super) fn check_pixels(bytes: &[u8]) -> Result<(), String> {
+pub(super) fn check_pixels(bytes: &[u8]) -> Result<(), PictureError> {
     match media_type(bytes) {
         Some("image/png" | "image/jpeg") => decode_picture(bytes).map(drop),
         _ => Ok(()),

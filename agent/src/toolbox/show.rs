@@ -86,7 +86,7 @@ pub(super) fn fit_picture(data: &str) -> Result<WorktreePicture, ToolError> {
         return Err(large(", which is too much"));
     }
     if size <= MAX_PICTURE && width.max(height) <= MAX_SIDE {
-        check_pixels(&bytes).map_err(|why| unfit(&why))?;
+        check_pixels(&bytes).map_err(|why| unfit(&why.to_string()))?;
         let (data, shown, note) = (data.to_owned(), String::new(), String::new());
         return Ok(WorktreePicture { media_type: media_type.to_owned(), data, shown, note, sides });
     }

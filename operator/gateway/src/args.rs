@@ -42,6 +42,10 @@ pub struct GatewayArgs {
     #[arg(long, env = "CODEBUTLER_LEASE_SECONDS", default_value_t = 15,
           value_parser = clap::value_parser!(u64).range(3..=300))]
     pub lease_seconds: u64,
+    /// Number of shards among which Repos are shared, each with a leader. A replica leads for one at most.
+    #[arg(long, env = "CODEBUTLER_GATEWAY_SHARDS", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub shards: u32,
     /// Seconds between being told to stop and being ended, as the pod has them: what is under way gets
     /// most of them.
     #[arg(long, env = "CODEBUTLER_GRACE_SECONDS", default_value_t = 120,

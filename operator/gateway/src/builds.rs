@@ -152,7 +152,7 @@ impl BuildPlaces {
     pub fn inherit(&self, context: &GatewayContext) {
         let until = Instant::now() + TERM;
         let mut repos = self.lock();
-        for thread in context.threads.state() {
+        for thread in context.own_threads() {
             let key = ThreadKey::from(&*thread);
             let Some(repo) = context.repo(&key.namespace, &thread.spec.repo) else { continue };
             let roles = context.roles_of(&repo);

@@ -8,6 +8,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dial::OutsideDialer;
 use codebutler_gateway_core::identity::PodIndex;
 use codebutler_runtime::scope::{WatchScope, WatchedKind};
+use codebutler_runtime::shards::GatewayShard;
 use futures::StreamExt as _;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, Store};
@@ -34,6 +35,7 @@ pub async fn start_caches(
             attends.observe(event);
         }),
         attended,
+        shard: GatewayShard::default(),
         client,
         namespace,
         redactors: codebutler_gateway_core::redact::RepoRedactors::default(),

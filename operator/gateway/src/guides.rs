@@ -114,7 +114,7 @@ async fn look_round(gateway: &WorkServices, judged: &mut JudgedRepos, poll: Dura
         .iter()
         .map(|thread| (thread.namespace(), thread.spec.repo.clone()))
         .collect();
-    let repos = gateway.context.repos.state();
+    let repos = gateway.context.own_repos();
     let is_there = |key: &RepoKey| repos.iter().any(|repo| RepoKey::from(&**repo) == *key);
     judged.judged.retain(|key, _| is_there(key));
     judged.failed.retain(|key, at| is_there(key) && at.elapsed() < poll);

@@ -1,5 +1,5 @@
-//! The agents' port, served by one replica at a time: the one that holds the lease. The Service leads
-//! to it by its [`OriginMark`]; who loses the lease stops at once, and is a candidate again; who is told to
+//! The agents' port, served for each shard by one replica at a time: the one that holds the shard's lease. The Service
+//! leads to it by its [`OriginMark`]; who loses the lease stops at once, and is a candidate again; who is told to
 //! stop hands over as [`drain`] has it.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use codebutler_gateway_core::serve;
 use codebutler_mcp_servers::probe as servers;
 use codebutler_models::facts::standing;
 use codebutler_models::settle;
-use codebutler_runtime::lease::{self, LeaseSettings};
+use codebutler_runtime::lease::LeaseSettings;
 use codebutler_runtime::listen::listen_on;
 use codebutler_runtime::step;
 use rustls::ServerConfig;
@@ -27,6 +27,7 @@ use crate::mark::OriginMark;
 use crate::parts;
 use crate::radar;
 use crate::roadmap;
+use crate::shards::{HeldShard, ShardCampaign};
 use crate::starts;
 use crate::state::{GatewayBase, SharedGateway};
 use crate::told;
@@ -47,17 +48,19 @@ pub async fn hold_lease(
     tls: ServerConfig,
 ) -> anyhow::Result<()> {
     let client = gateway.context.client.clone();
-    let mark = OriginMark::new(client.clone(), args);
-    // A container that is started again in a pod that was the holder's.
-    mark.remove().await;
-    let settings = lease_settings(args);
+    // A container that is started again in a pod that was a holder's.
+    for shard in 0..args.shards {
+        OriginMark::new(client.clone(), args, shard).remove().await;
+    }
+    let mut campaign = ShardCampaign::new(client.clone(), lease_settings(args), args.shards);
     while !gateway.shutdown.is_cancelled() {
-        let lease = lease::start_campaign(client.clone(), settings.clone());
-        if gateway.shutdown.run_until_cancelled(lease.held()).await.is_none() {
-            lease.release().await;
+        let held = Box::pin(gateway.shutdown.run_until_cancelled(campaign.held())).await;
+        let Some(HeldShard { shard, lease }) = held else {
+            campaign.leave().await;
             break;
-        }
-        let term = gateway.begin_term();
+        };
+        let mark = OriginMark::new(client.clone(), args, shard.index());
+        let term = gateway.begin_term(shard);
         let served = tokio::select! {
             served = serve_agents(&term, args, tls.clone(), &mark) => Some(served),
             () = lease.lost() => None,
@@ -114,7 +117,7 @@ async fn serve_agents(
     };
     let listener = listener?;
     gateway.work.metrics.leads();
-    for repo in gateway.work.context.repos.state() {
+    for repo in gateway.work.context.own_repos() {
         for role in gateway.work.context.roles_of(&repo) {
             gateway.work.metrics.expect(&repo, &role);
         }
@@ -164,12 +167,13 @@ async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
     }
 }
 
-/// Duties of the leading replica beside answering agents, until it is told to stop: it tells people of a Thread's
+/// Duties of a shard's leader beside answering agents, until it is told to stop: it tells people of a Thread's
 /// conditions and collects it, and asks GitHub what people did there. Two replicas would say it twice.
 async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMark) {
     let telling = Box::pin(told::run_telling(&gateway.work));
     let watching = Box::pin(watch::run_watch(&gateway.work, args.github_poll()));
-    let showing = Box::pin(gateway.work.slack.show_runs(gateway.work.shutdown.clone()));
+    let (shard, stop) = (gateway.work.context.shard, gateway.work.shutdown.clone());
+    let showing = Box::pin(gateway.work.slack.show_runs(shard, stop));
     let planning = Box::pin(roadmap::run_roadmaps(&gateway.work, args.github_poll()));
     let people = async {
         tokio::join!(telling, watching, showing, planning, pause::wake_paused(&gateway.work))

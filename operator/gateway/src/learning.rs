@@ -54,7 +54,7 @@ pub struct LearningOffers {
 impl LearningOffers {
     /// Looks at those that may be due, none more often than `every`.
     pub async fn look(&mut self, gateway: &WorkServices, every: Duration) {
-        let repos = gateway.context.repos.state();
+        let repos = gateway.context.own_repos();
         self.looked.retain(|key, _| repos.iter().any(|repo| RepoKey::from(&**repo) == *key));
         for repo in repos.iter().filter(|repo| is_due(repo)) {
             let key = RepoKey::from(&**repo);

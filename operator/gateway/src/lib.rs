@@ -33,6 +33,7 @@ pub mod png;
 pub mod radar;
 pub mod receipt;
 pub mod roadmap;
+pub mod shards;
 pub mod slack_consent;
 pub mod starts;
 pub mod state;
@@ -89,6 +90,7 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     })?);
     let mut registry = build_registry();
     let metrics = GatewayMetrics::register(&mut registry);
+    metrics.shards(args.shards);
     let slack_metrics = SlackMetrics::new(&mut registry);
     let ready = ReadyFlag::default();
     let _metrics = MetricsServer::start(args.metrics_address, registry, ready.clone())?;
@@ -131,7 +133,7 @@ pub async fn run_gateway(args: GatewayArgs) -> anyhow::Result<()> {
     offered_work::offer_work(&gateway);
     pages::serve_pages(&args.pages, &gateway, shutdown.clone())?;
     starts::deliveries::serve_deliveries(args.deliveries_listen, &gateway, shutdown.clone())?;
-    // Slack is heard by every replica, agents by the holder of the lease alone.
+    // Slack is heard by every replica, agents by the holder of their shard's lease alone.
     ready.set(true);
     let agents = holder::hold_lease(&gateway, &args, tls);
     let slack = async {

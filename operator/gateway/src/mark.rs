@@ -1,6 +1,7 @@
 //! Target of the Service of agents: an EndpointSlice with the holder's address. The gateway has no right on pods, so
 //! it marks none, and can change none. The installation brings one slice for each address family along, since a
-//! family can't be changed; the gateway may create no other.
+//! family can't be changed; the gateway may create no other. Each shard has its own slices, in which the port is
+//! called after it: so a port of the Service leads to each shard's leader.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use codebutler_crds::names;
 use codebutler_gateway_core::writes;
+use codebutler_runtime::shards::{name_object, port_of};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use kube::api::{ObjectMeta, Patch, PatchParams};
@@ -18,15 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::GatewayArgs;
 
-/// Name of the Service's port.
-const PORT: &str = "agents";
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Interval at which the holder checks that its address is still in the slice.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// The one that leads to us.
+/// The one of a shard that leads to us.
 pub struct OriginMark {
+    shard: u32,
     slices: Api<EndpointSlice>,
     /// Name and address of our own pod; nothing outside a cluster.
     own: Option<(String, IpAddr)>,
@@ -36,8 +37,9 @@ pub struct OriginMark {
 }
 
 impl OriginMark {
-    pub fn new(client: Client, args: &GatewayArgs) -> Self {
+    pub fn new(client: Client, args: &GatewayArgs, shard: u32) -> Self {
         Self {
+            shard,
             slices: Api::namespaced(client, &args.namespace),
             own: args.pod.clone().zip(args.pod_ip),
             service: args.service.clone(),
@@ -105,9 +107,10 @@ impl OriginMark {
 
     /// The slice of our own address family.
     fn name(&self) -> String {
+        let name = name_object(&self.service, self.shard);
         match self.own {
-            Some((_, IpAddr::V6(_))) => format!("{}-ipv6", self.service),
-            _ => self.service.clone(),
+            Some((_, IpAddr::V6(_))) => format!("{name}-ipv6"),
+            _ => name,
         }
     }
 
@@ -145,7 +148,7 @@ impl OriginMark {
                 ..Endpoint::default()
             }],
             ports: Some(vec![EndpointPort {
-                name: Some(PORT.to_owned()),
+                name: Some(port_of(self.shard).0),
                 port: Some(self.port.into()),
                 protocol: Some("TCP".to_owned()),
                 ..EndpointPort::default()

@@ -1,4 +1,4 @@
-//! The gateway as its top shares it: the services of one term of the leader, put together in one place.
+//! The gateway as its top shares it: the services of one term of a leader, put together in one place.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ use codebutler_mcp_servers::{
 use codebutler_models::budget::Ledger;
 use codebutler_models::services::ModelServices;
 use codebutler_models::{ModelPool, build_asker, build_scribe, build_searcher};
+use codebutler_runtime::shards::GatewayShard;
 use codebutler_runtime::tasks::TaskGroup;
 use codebutler_slack::SlackGateway;
 use tokio_util::sync::CancellationToken;
@@ -87,10 +88,11 @@ pub struct GatewayParts {
 }
 
 impl GatewayBase {
-    /// Begins a term of the leader.
+    /// Begins a term of a shard's leader.
     #[must_use]
-    pub fn begin_term(&self) -> SharedGateway {
-        let Self { context, threads, slack, conditions, metrics, .. } = self;
+    pub fn begin_term(&self, shard: GatewayShard) -> SharedGateway {
+        let Self { threads, slack, conditions, metrics, .. } = self;
+        let context = &self.context.of_shard(shard);
         let (calls, shutdown) = (TaskGroup::default(), self.shutdown.child_token());
         let ledger = Ledger::new(context.clone(), threads.clone(), metrics.clone());
         let branches = Arc::<BranchDesk>::default();
@@ -100,7 +102,7 @@ impl GatewayBase {
         let outcomes = HostOutcomes::new(context.clone(), conditions.clone(), Arc::clone(&notices));
         let gate = CallerGate {
             bodies: BodyBudget::within(cgroup::memory_limit()),
-            identity: self.identity.clone(),
+            identity: self.identity.of_shard(shard),
             pulse: AgentHeartbeats::default(),
             metrics: metrics.clone(),
         };
@@ -159,7 +161,7 @@ impl GatewayBase {
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
         };
-        let mcp = Arc::new(self.begin_servers(&models, &consent, &outcomes, pods));
+        let mcp = Arc::new(self.begin_servers(context, &models, (&consent, &outcomes), pods));
         let work = WorkServices {
             context: context.clone(),
             threads: threads.clone(),
@@ -192,13 +194,13 @@ impl GatewayBase {
 impl GatewayBase {
     fn begin_servers(
         &self,
+        context: &GatewayContext,
         models: &Arc<ModelServices>,
-        consent: &Arc<dyn EffectConsent>,
-        outcomes: &HostOutcomes,
+        (consent, outcomes): (&Arc<dyn EffectConsent>, &HostOutcomes),
         pods: Arc<dyn PodLinks>,
     ) -> McpServers {
         let (context, metrics, tasks) =
-            (self.context.clone(), self.metrics.clone(), TaskGroup::default());
+            (context.clone(), self.metrics.clone(), TaskGroup::default());
         let people: Arc<dyn PersonalNotices> = Arc::new(self.slack.clone());
         let trouble = TroubleDesk::new(Arc::new(self.slack.clone()), tasks.clone());
         let ways = SessionWays {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
+use codebutler_runtime::shards::GatewayShard;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
@@ -26,9 +27,10 @@ struct ChangedKeys {
     some: Notify,
 }
 
-/// Follows the watch of all Threads. Cheap to clone.
+/// Follows the watch of all Threads, and answers for those of one shard. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct AttendedThreads {
+    shard: GatewayShard,
     now: Arc<RwLock<KnownThreads>>,
     /// Threads received so far from a list in progress.
     listing: Arc<RwLock<KnownThreads>>,
@@ -37,13 +39,20 @@ pub struct AttendedThreads {
 }
 
 impl AttendedThreads {
+    /// The same watch, for the Threads of a shard.
+    #[must_use]
+    pub fn of_shard(&self, shard: GatewayShard) -> Self {
+        Self { shard, ..self.clone() }
+    }
+
     pub fn all(&self) -> Vec<Arc<Thread>> {
         let now = self.now.read();
-        now.values().cloned().collect()
+        now.values().filter(|thread| self.shard.has_thread(thread)).cloned().collect()
     }
 
     pub fn get(&self, key: &ThreadKey) -> Option<Arc<Thread>> {
-        self.now.read().get(key).cloned()
+        let found = self.now.read().get(key).cloned();
+        found.filter(|thread| self.shard.has_thread(thread))
     }
 
     /// Follows the Threads that change from now on. At first all count as changed.
@@ -222,6 +231,25 @@ mod tests {
         drop(open);
         attended.observe(&Event::Apply(one));
         assert_eq!(attended.changed.lock().len(), 0, "nobody is told who does not listen");
+    }
+
+    #[test]
+    fn each_shard_looks_at_the_threads_of_its_own_repos() {
+        let attended = AttendedThreads::default();
+        for n in 0..30 {
+            let mut one = thread(&format!("t{n}"), "Active");
+            one.spec.repo = format!("repo-{n}");
+            attended.observe(&Event::Apply(one));
+        }
+        let shards: Vec<_> =
+            (0..3).map(|index| attended.of_shard(GatewayShard::new(index, 3))).collect();
+        let mut all: Vec<_> = shards.iter().flat_map(names).collect();
+        all.sort();
+        assert_eq!(all, names(&attended), "each Thread is looked at once");
+        let mut candidates = shards[1].candidates(|_| true);
+        assert_eq!(candidates.list().len(), shards[1].all().len());
+        let foreign = ThreadKey::from(&*shards[0].all()[0]);
+        assert!(attended.get(&foreign).is_some() && shards[1].get(&foreign).is_none());
     }
 
     #[test]

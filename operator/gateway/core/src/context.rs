@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use codebutler_crds::repo::SecretRef;
 use codebutler_crds::{AgentRole, Repo, Thread};
+use codebutler_runtime::shards::GatewayShard;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -32,8 +33,11 @@ pub struct GatewayContext {
     pub repos: Store<Repo>,
     pub roles: Store<AgentRole>,
     pub threads: Store<Thread>,
-    /// Threads in which anything may still happen.
+    /// Threads of the shard in which anything may still happen.
     pub attended: AttendedThreads,
+    /// Repos that a leader looks after: all, where there is one shard. The caches above know the others too, for what
+    /// every replica does and for what leads from one Repo to another.
+    pub shard: GatewayShard,
     /// Masks what must not leave, with each Repo's own patterns.
     pub redactors: RepoRedactors,
     /// Tokens, rate limits and other state that all calls to GitHub share.
@@ -50,6 +54,22 @@ pub struct GatewayContext {
 }
 
 impl GatewayContext {
+    /// The same for the leader of a shard.
+    #[must_use]
+    pub fn of_shard(&self, shard: GatewayShard) -> Self {
+        Self { attended: self.attended.of_shard(shard), shard, ..self.clone() }
+    }
+
+    /// The Repos of the shard.
+    pub fn own_repos(&self) -> Vec<Arc<Repo>> {
+        self.repos.state_filter(|repo| self.shard.has_repo(repo))
+    }
+
+    /// All Threads of the shard's Repos.
+    pub fn own_threads(&self) -> Vec<Arc<Thread>> {
+        self.threads.state_filter(|thread| self.shard.has_thread(thread))
+    }
+
     /// The conversation that works a roadmap off to which a Thread belongs, as long as it does.
     pub fn roadmap_of(&self, thread: &Thread) -> Option<Arc<Thread>> {
         let item = thread.spec.item.as_ref()?;

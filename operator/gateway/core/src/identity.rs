@@ -13,6 +13,7 @@ use codebutler_crds::thread::ThreadState;
 use codebutler_crds::wire::{ErrorCode, SeatAnswer};
 use codebutler_crds::{Repo, names};
 use codebutler_runtime::server_spec::fingerprint_server;
+use codebutler_runtime::shards::GatewayShard;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use kube::ResourceExt as _;
@@ -63,6 +64,8 @@ enum RefusedToken {
     NotSeat,
     #[error("the Repo no longer names this server, or names it otherwise")]
     NoServer,
+    #[error("another gateway leads for this Repo: its pods are made anew with that one's address")]
+    OtherShard,
     #[error("the token can't be reviewed right now: try again")]
     ReviewFailed,
 }
@@ -82,6 +85,7 @@ impl RefusedToken {
             Self::Seat => "waiting_seat",
             Self::NotSeat => "not_seat",
             Self::NoServer => "no_server",
+            Self::OtherShard => "other_shard",
             Self::ReviewFailed => "review_failed",
         }
     }
@@ -99,7 +103,7 @@ impl RefusedToken {
             | Self::NotServer
             | Self::Seat
             | Self::NoServer => ErrorCode::Forbidden,
-            Self::ReviewFailed => ErrorCode::Unavailable,
+            Self::OtherShard | Self::ReviewFailed => ErrorCode::Unavailable,
         }
     }
 }
@@ -118,6 +122,12 @@ impl CallerIdentity {
     pub fn new(context: GatewayContext, index: PodIndex, metrics: GatewayMetrics) -> Self {
         let reviews = Arc::new(TokenReviewCache::new(context.client.clone()));
         Self { context, index, reviews, metrics }
+    }
+
+    /// The same for the leader of a shard, who knows nobody else's pods.
+    #[must_use]
+    pub fn of_shard(&self, shard: GatewayShard) -> Self {
+        Self { context: self.context.of_shard(shard), ..self.clone() }
     }
 
     /// The caller behind a request's token.
@@ -230,6 +240,7 @@ impl CallerIdentity {
         }
         let repo =
             self.context.repo(&key.namespace, &thread.spec.repo).ok_or(RefusedToken::NoRole)?;
+        self.check_shard(&repo)?;
         let mut roles = self.context.roles_of(&repo).into_iter();
         let role = roles.find(|known| known.spec.role == role).ok_or(RefusedToken::NoRole)?;
         Ok(ProvenCaller { thread, repo, role })
@@ -247,6 +258,7 @@ impl CallerIdentity {
         if names::service_account(&repo.name_any()) != pod.service_account {
             return Err(RefusedToken::OtherServiceAccount);
         }
+        self.check_shard(&repo)?;
         let role = names::seat_of_pod(&key.name, &name)
             .or_else(|| names::prepared_of_pod(&key.name, &name))
             .map(|(_, role)| role);
@@ -279,7 +291,13 @@ impl CallerIdentity {
         if registered.spec != fingerprint_server(&server.spec) {
             return Err(RefusedToken::NoServer);
         }
+        self.check_shard(&server.repo)?;
         Ok(server)
+    }
+
+    /// Two leaders for one Repo would each spend its budget.
+    fn check_shard(&self, repo: &Repo) -> Result<(), RefusedToken> {
+        if self.context.shard.has_repo(repo) { Ok(()) } else { Err(RefusedToken::OtherShard) }
     }
 }
 

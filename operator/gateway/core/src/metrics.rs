@@ -18,6 +18,7 @@ use crate::caller::ProvenCaller;
 #[derive(Clone, Debug)]
 pub struct GatewayMetrics {
     leader: Gauge,
+    shards: Gauge,
     cost: AmountFamily<3>,
     tokens: CountFamily<4>,
     calls: CountFamily<4>,
@@ -54,6 +55,7 @@ impl GatewayMetrics {
         }
         Self {
             leader: catalog::LEADER.level(registry),
+            shards: catalog::SHARDS.level(registry),
             cost: catalog::COST.amounts(registry),
             tokens: catalog::TOKENS.counts(registry),
             calls: catalog::MODEL_CALLS.counts(registry),
@@ -90,6 +92,11 @@ impl GatewayMetrics {
     pub fn history(&self, waiting: usize, lost: u64) {
         self.history_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
         self.history_lost.set(i64::try_from(lost).unwrap_or(i64::MAX));
+    }
+
+    /// Sets the number of shards among which Repos are shared.
+    pub fn shards(&self, shards: u32) {
+        self.shards.set(i64::from(shards));
     }
 
     /// Notes that this replica serves agents now.

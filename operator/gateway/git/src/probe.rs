@@ -76,7 +76,7 @@ pub async fn run_probe(gateway: &Arc<GitServices>) {
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-        let repos = gateway.context.repos.state().into_iter();
+        let repos = gateway.context.own_repos().into_iter();
         let repos: Vec<_> = repos.filter(|r| r.metadata.deletion_timestamp.is_none()).collect();
         lock(&asked).retain(|key, _| repos.iter().any(|repo| RepoKey::from(&**repo) == *key));
         let round = futures::stream::iter(repos)

@@ -171,7 +171,7 @@ struct ServerProbe<'a> {
 impl ServerProbe<'_> {
     async fn begin_looks(&mut self) {
         let context = self.context;
-        let repos = context.repos.state().into_iter();
+        let repos = context.own_repos().into_iter();
         let repos: Vec<Arc<Repo>> =
             repos.filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
         let known: HashMap<RepoKey, &Arc<Repo>> =

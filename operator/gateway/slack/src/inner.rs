@@ -14,6 +14,7 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
 use codebutler_runtime::recent::RecentKeys;
+use codebutler_runtime::shards::GatewayShard;
 use kube::ResourceExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -103,6 +104,8 @@ pub(crate) struct Inner {
     pub(crate) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
     /// Names of channels that were looked up.
     pub(crate) lookups: channel_names::NameLookups,
+    /// The shard for which this replica serves agents, while it does.
+    pub(crate) leads: parking_lot::Mutex<Option<GatewayShard>>,
     /// True while this replica is the one that looks for what nobody was told of.
     pub(crate) sweeps: watch::Sender<bool>,
     /// Count of refusals by Slack because of the Repo; a change has it checked if they are mended.
@@ -150,6 +153,7 @@ impl Inner {
             handled: HandledInputs::default(),
             presses: RecentKeys::default(),
             lookups: channel_names::NameLookups::default(),
+            leads: parking_lot::Mutex::default(),
             sweeps: watch::Sender::new(false),
             troubles: watch::Sender::new(0),
             background: TaskTracker::new(),

@@ -34,6 +34,7 @@ use codebutler_gateway_core::dispatch;
 use codebutler_gateway_core::speech::SpeechDesk;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::{self, ThreadWriter, WriteError};
+use codebutler_runtime::shards::GatewayShard;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -113,14 +114,21 @@ impl SlackGateway {
     }
 
     /// Shows in their threads what runs do, and who goes on after them, and reads back what no socket
-    /// delivered, until told to stop. One replica does: the one that agents speak to. All share what
-    /// Slack allows.
-    pub async fn show_runs(&self, stop: CancellationToken) {
+    /// delivered, until told to stop. One replica does: the one that agents of this shard speak to. What is about
+    /// channels, and not about Threads, is the first shard's. All share what Slack allows.
+    pub async fn show_runs(&self, shard: GatewayShard, stop: CancellationToken) {
         self.inner.kept.take_over();
-        let _duty = catchup::CatchupDuty::begin(&self.inner.sweeps);
-        let shown = progress::run_progress(Arc::clone(&self.inner), stop.clone());
-        let asked = repo_choice::ask::run_asking(Arc::clone(&self.inner), stop.clone());
-        tokio::join!(shown, asked, handover::run_handovers(Arc::clone(&self.inner), stop));
+        let _duty = catchup::LeaderDuty::begin(&self.inner, shard);
+        let attended = self.inner.context.attended.of_shard(shard);
+        let shown = progress::run_progress(Arc::clone(&self.inner), &attended, stop.clone());
+        let asking = repo_choice::ask::run_asking(Arc::clone(&self.inner), stop.clone());
+        let asked = async {
+            if shard.is_first() {
+                asking.await;
+            }
+        };
+        let handed = handover::run_handovers(Arc::clone(&self.inner), &attended, stop);
+        tokio::join!(shown, asked, handed);
     }
 
     /// Reason why a role's run should not end with these words yet, for the model.

@@ -47,7 +47,7 @@ pub async fn run_radar(gateway: &WorkServices) {
         let work = async {
             tokio::time::sleep(GATHER).await;
             let touched = gateway.branches.take_touched();
-            let repos = gateway.context.repos.state();
+            let repos = gateway.context.own_repos();
             let is_there = |key: &RepoName| gateway.context.repo(&key.0, &key.1).is_some();
             memory.retain(|key, _| is_there(key));
             for repo in repos {

@@ -52,7 +52,7 @@ pub(super) async fn run_schedules(gateway: &WorkServices) {
 
 impl ClockDesk {
     async fn look(&mut self, gateway: &WorkServices) {
-        let repos = gateway.context.repos.state().into_iter();
+        let repos = gateway.context.own_repos().into_iter();
         let wanted = repos.filter(|repo| {
             let known = repo.status.as_ref().is_some_and(|status| !status.schedules.is_empty());
             let begins = known || !repo.spec.schedules.is_empty();

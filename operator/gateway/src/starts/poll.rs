@@ -83,7 +83,7 @@ pub(super) async fn run_polling(gateway: &WorkServices, source: PolledSource, ev
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let repos = gateway.context.repos.state().into_iter();
+        let repos = gateway.context.own_repos().into_iter();
         let wanted = repos.filter(|repo| {
             source.wants(repo) && !repo.spec.suspend && repo.metadata.deletion_timestamp.is_none()
         });

@@ -108,7 +108,9 @@ pub mod gateway {
 
     families! {
         LEADER: 0 = FamilySpec::new("gateway_leader", Gauge, [],
-            "1 on the replica that serves agents, 0 on those that only hear Slack");
+            "1 on the replica that serves agents (of a shard), 0 on those that only hear Slack");
+        SHARDS: 0 = FamilySpec::new("gateway_shards", Gauge, [],
+            "Number of shards (gateway.shards) that the replica was started with: so many should lead");
         COST: 3 = FamilySpec::new("cost", Counter, ["repo", "role", "model"],
             "What the providers billed").unit("usd");
         TOKENS: 4 = FamilySpec::new("tokens", Counter, ["repo", "role", "model", "kind"],

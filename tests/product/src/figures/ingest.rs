@@ -15,6 +15,7 @@ use codebutler_gateway_core::metrics::GatewayMetrics as Counted;
 use codebutler_gateway_core::redact::RepoRedactors;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_runtime::metrics::build_registry;
+use codebutler_runtime::shards::GatewayShard;
 use codebutler_slack::{SlackGateway, SlackMetrics};
 use codebutler_testbed::apiserver;
 use codebutler_testbed::cluster::TestCluster;
@@ -59,6 +60,7 @@ pub(super) async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
         roles: start_cache(&client, &mut caches, |_| {}),
         threads: start_cache(&client, &mut caches, move |event| attends.observe(event)),
         attended,
+        shard: GatewayShard::default(),
         client: client.clone(),
         namespace: NAMESPACE.to_owned(),
         redactors: RepoRedactors::default(),

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use codebutler_crds::Thread;
 use codebutler_history::{HistoryStore as _, StoredHistory};
+use codebutler_runtime::shards::GatewayShard;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +47,8 @@ async fn follow_threads(context: &GatewayContext, shutdown: &CancellationToken) 
     while shutdown.run_until_cancelled(due.tick()).await.is_some() {
         // A Thread that is not attended any more has ended, and its object says how.
         for key in changed.take() {
-            if let Some(thread) = context.attended.get(&key).or_else(|| context.thread(&key)) {
+            let known = context.attended.get(&key).or_else(|| context.thread(&key));
+            if let Some(thread) = known.filter(|thread| context.shard.has_thread(thread)) {
                 tell_facts(context, &thread).await;
             }
         }
@@ -85,7 +87,8 @@ async fn tidy_histories(
         if shutdown.run_until_cancelled(waiting).await.is_none() {
             return;
         }
-        let open: Vec<_> = context.attended.all();
+        // The store may be one for all shards.
+        let open: Vec<_> = context.attended.of_shard(GatewayShard::default()).all();
         let open: Vec<_> = open.iter().map(|thread| ThreadKey::from(&**thread)).collect();
         let history = context.history.clone();
         let removing = move || remove_due(&history, retention, &open);
@@ -104,8 +107,12 @@ fn remove_due(
 ) -> std::io::Result<()> {
     let Some(mut store) = history.store().cloned() else { return Ok(()) };
     for kept in due_histories(store.list()?, retention, SystemTime::now(), open) {
-        tracing::info!(thread = %kept.place, "history_removed");
-        store.remove(&kept.place)?;
+        match store.remove(&kept.place) {
+            Ok(()) => tracing::info!(thread = %kept.place, "history_removed"),
+            // By the leader of another shard.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub async fn run_standing(gateway: &ModelServices) {
 }
 
 async fn look_round(gateway: &ModelServices, told: &Mutex<HashMap<RepoKey, u64>>) {
-    let repos: Vec<Arc<Repo>> = gateway.context.repos.state();
+    let repos: Vec<Arc<Repo>> = gateway.context.own_repos();
     let repos: Vec<Arc<Repo>> =
         repos.into_iter().filter(|repo| repo.metadata.deletion_timestamp.is_none()).collect();
     let keys: HashSet<RepoKey> = repos.iter().map(|repo| RepoKey::from(&**repo)).collect();

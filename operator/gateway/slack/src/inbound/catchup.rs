@@ -8,6 +8,7 @@ use std::time::Duration;
 use codebutler_crds::thread::{OfferKind, RoleOffer, SlackThread, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread};
 use codebutler_gateway_core::thread_key::ThreadKey;
+use codebutler_runtime::shards::GatewayShard;
 use kube::ResourceExt as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -42,20 +43,23 @@ const EXPLAINED: u64 = 24 * 60 * 60;
 /// Open threads that are looked at, the most recently active ones.
 const THREADS: usize = 200;
 
-/// While it lives, this replica looks for what nobody was told of.
-pub(crate) struct CatchupDuty<'a>(&'a watch::Sender<bool>);
+/// While it lives, this replica leads for a shard: it keeps readings of that one's conversations. The first shard's
+/// leader looks for what nobody was told of, too.
+pub(crate) struct LeaderDuty<'a>(&'a Inner);
 
-impl<'a> CatchupDuty<'a> {
+impl<'a> LeaderDuty<'a> {
     /// From now on.
-    pub(crate) fn begin(sweeps: &'a watch::Sender<bool>) -> Self {
-        sweeps.send_replace(true);
-        Self(sweeps)
+    pub(crate) fn begin(inner: &'a Inner, shard: GatewayShard) -> Self {
+        *inner.leads.lock() = Some(shard);
+        inner.sweeps.send_replace(shard.is_first());
+        Self(inner)
     }
 }
 
-impl Drop for CatchupDuty<'_> {
+impl Drop for LeaderDuty<'_> {
     fn drop(&mut self) {
-        self.0.send_replace(false);
+        self.0.sweeps.send_replace(false);
+        *self.0.leads.lock() = None;
     }
 }
 

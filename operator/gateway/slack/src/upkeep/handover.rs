@@ -9,6 +9,7 @@ use std::time::Duration;
 use codebutler_crds::thread::{HandOver, HandOverReason, RoleState, ThreadState};
 use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::api_error::ApiError;
+use codebutler_gateway_core::attended::AttendedThreads;
 use codebutler_gateway_core::dispatch::heard::{HeardConversation, HeardLine, HeardSpeaker};
 use codebutler_gateway_core::dispatch::{self, DispatchFacts, DispatchStep, RepoTeam, rounds};
 use codebutler_gateway_core::thread_key::ThreadKey;
@@ -48,9 +49,13 @@ fn is_due(thread: &Thread) -> bool {
     active && thread.conversation().is_some() && thread.status.as_ref().is_some_and(open)
 }
 
-/// Looks after all Threads until told to stop. One replica does: the one that agents speak to.
-pub(crate) async fn run_handovers(inner: Arc<Inner>, stop: CancellationToken) {
-    let queue = ThreadQueue::new(&inner.context.attended, is_due, (AGAIN, LONGEST));
+/// Looks after these Threads until told to stop. One replica does: the one that their agents speak to.
+pub(crate) async fn run_handovers(
+    inner: Arc<Inner>,
+    attended: &AttendedThreads,
+    stop: CancellationToken,
+) {
+    let queue = ThreadQueue::new(attended, is_due, (AGAIN, LONGEST));
     let look = |key: ThreadKey, _: Arc<Thread>| {
         let inner = Arc::clone(&inner);
         // Looked at again where the cache does not show yet what was written.

@@ -68,7 +68,7 @@ async fn look_round(
     judged: &mut HashMap<RepoKey, LastJudgement>,
 ) {
     let mut named = HashSet::new();
-    for repo in context.repos.state() {
+    for repo in context.own_repos() {
         if repo.metadata.deletion_timestamp.is_some() {
             continue;
         }

@@ -85,6 +85,7 @@ use codebutler_mcp_servers::ListStore;
 use codebutler_models::{build_speech_desk, settle};
 use codebutler_runtime::metrics::{MetricsServer, ReadyFlag, build_registry};
 use codebutler_runtime::scope::WatchScope;
+use codebutler_runtime::shards::GatewayShard;
 use codebutler_slack::{self, SlackGateway};
 use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, GitHubServer};
 use codebutler_testbed::models::{ModelOptions, ModelScript, ModelServer, ScriptStep};
@@ -362,7 +363,7 @@ async fn gateway_of(
         metrics,
         shutdown: stop.clone(),
     };
-    let gateway = base.begin_term();
+    let gateway = base.begin_term(GatewayShard::default());
     gateway.work.slack.hear_with(build_speech_desk(&gateway.models));
     let waking = gateway.clone();
     tokio::spawn(async move { budget_pause::wake_paused(&waking.work).await });

@@ -26,6 +26,7 @@ pub(super) fn args(cluster: &Cluster) -> GatewayArgs {
         pod: None,
         pod_ip: None,
         lease_seconds: 3,
+        shards: 1,
         grace_seconds: 30,
         die_at_step: None,
         slack_api: String::new(),

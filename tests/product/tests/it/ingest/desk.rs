@@ -14,6 +14,7 @@ use codebutler_gateway_core::metrics::GatewayMetrics as Counted;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_runtime::metrics::build_registry;
+use codebutler_runtime::shards::GatewayShard;
 use codebutler_slack::{SlackGateway, SlackMetrics};
 use codebutler_testbed::cluster::TestCluster;
 use codebutler_testbed::place::{InstallPlace, PlaceLease};
@@ -87,6 +88,7 @@ impl Gateway {
             roles: cache((&client, &place.team), slow_lists, &mut caches, |_| {}),
             threads: cache((&client, &place.team), slow_lists, &mut caches, attend),
             attended,
+            shard: GatewayShard::default(),
             client: client.clone(),
             namespace: place.system.clone(),
             redactors: codebutler_gateway_core::redact::RepoRedactors::default(),
@@ -108,7 +110,7 @@ impl Gateway {
         let (holder, token) = (slack.clone(), stop.clone());
         let showing = tokio::spawn(async move {
             if holds {
-                holder.show_runs(token).await;
+                holder.show_runs(GatewayShard::default(), token).await;
             }
         });
         Self { slack, threads, context, stop, running, showing, _caches: caches }

@@ -20,7 +20,7 @@ impl SharedLedger {
     /// Flags what an earlier holder was granted, before anything else is let through.
     pub(crate) async fn inherit(self: &Arc<Self>) {
         let stale = |holder: &Option<String>| holder.as_ref().is_some_and(|h| *h != self.holder);
-        for thread in self.context.threads.state() {
+        for thread in self.context.own_threads() {
             let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
             let Some(budget) = budget else { continue };
             if stale(&budget.holder) || !budget.open.is_empty() {
@@ -31,7 +31,7 @@ impl SharedLedger {
             }
             self.take_up_thread(ThreadKey::from(&*thread)).await;
         }
-        for repo in self.context.repos.state() {
+        for repo in self.context.own_repos() {
             let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
             let open = |spend: &RepoSpend| {
                 stale(&spend.holder) || !spend.open.is_empty() || !spend.leaving.is_empty()
@@ -49,13 +49,13 @@ impl SharedLedger {
         loop {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST);
-            for thread in self.context.threads.state() {
+            for thread in self.context.own_threads() {
                 let budget = thread.status.as_ref().and_then(|status| status.budget.as_ref());
                 if budget.is_some_and(|budget| !budget.leaving.is_empty()) {
                     self.take_up_thread(ThreadKey::from(&*thread)).await;
                 }
             }
-            for repo in self.context.repos.state() {
+            for repo in self.context.own_repos() {
                 let spend = repo.status.as_ref().and_then(|status| status.spend.as_ref());
                 if spend.is_some_and(|spend| !spend.leaving.is_empty()) {
                     self.take_up_repo(RepoKey::from(&*repo)).await;

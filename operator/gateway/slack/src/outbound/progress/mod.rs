@@ -24,6 +24,7 @@ use std::time::Duration;
 use codebutler_crds::thread::{RoleState, RunMessage};
 use codebutler_crds::wire::RunProgress;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use codebutler_gateway_core::attended::AttendedThreads;
 use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ChangeRefusal;
@@ -185,12 +186,16 @@ pub(crate) async fn call_progress(inner: &Inner, thread: &ThreadKey) -> BTreeMap
     notes
 }
 
-/// Shows runs until told to stop. One replica does: the one that agents speak to.
-pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
+/// Shows runs of these Threads until told to stop. One replica does: the one that their agents speak to.
+pub(crate) async fn run_progress(
+    inner: Arc<Inner>,
+    attended: &AttendedThreads,
+    stop: CancellationToken,
+) {
     let tasks = TaskTracker::new();
     let began = Instant::now();
-    let mut shown = inner.context.attended.candidates(shows_run);
-    let mut waiting = WaitingLook::new(&inner);
+    let mut shown = attended.candidates(shows_run);
+    let mut waiting = WaitingLook::new(&inner, attended);
     loop {
         let look = async {
             tokio::select! {
@@ -202,7 +207,7 @@ pub(crate) async fn run_progress(inner: Arc<Inner>, stop: CancellationToken) {
             break;
         }
         waiting.look(&tasks, &stop);
-        for (thread, role, step) in due_steps(&inner, &shown.list(), began) {
+        for (thread, role, step) in due_steps(&inner, attended, &shown.list(), began) {
             let key = (ThreadKey::from(&*thread), role);
             if !lock(&inner.progress.busy).insert(key.clone()) {
                 continue;
@@ -233,6 +238,7 @@ fn shows_run(thread: &Thread) -> bool {
 /// What is to be done now, by Thread and role.
 fn due_steps(
     inner: &Inner,
+    attended: &AttendedThreads,
     shown: &[Arc<Thread>],
     began: Instant,
 ) -> Vec<(Arc<Thread>, String, ShownStep)> {
@@ -240,7 +246,6 @@ fn due_steps(
     let now = Instant::now();
     let pace = EDIT * u32::try_from(runs.len()).unwrap_or(u32::MAX);
     let mut found = Vec::new();
-    let attended = &inner.context.attended;
     let working = runs.keys().map(|(thread, _)| thread).filter(|key| attended.get(key).is_some());
     let keys = shown.iter().map(|thread| ThreadKey::from(&**thread));
     let keys: BTreeSet<_> = keys.chain(working.cloned()).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::Thread;
-use codebutler_gateway_core::attended::CandidateThreads;
+use codebutler_gateway_core::attended::{AttendedThreads, CandidateThreads};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -57,13 +57,10 @@ fn find_due(thread: &Thread, is_told: bool) -> Option<WaitingDue> {
 }
 
 impl WaitingLook {
-    pub(super) fn new(inner: &Arc<Inner>) -> Self {
+    pub(super) fn new(inner: &Arc<Inner>, attended: &AttendedThreads) -> Self {
         Self {
             inner: Arc::clone(inner),
-            candidates: inner
-                .context
-                .attended
-                .candidates(|thread| find_due(thread, false).is_some()),
+            candidates: attended.candidates(|thread| find_due(thread, false).is_some()),
             looked: HashMap::new(),
             told: ToldWaits::default(),
             repeats: Arc::new(Semaphore::new(AT_ONCE)),
