@@ -195,7 +195,7 @@ reasons! {
         RoadmapAsked at "AwaitingUser": "People are asked whether the roadmap is developed.", "Answer in the conversation.";
         RoadmapDone at "Ready": "Each item of the roadmap that was approved is merged, and nothing is to be done.", "";
         RoleNotFound at "Ready, Stalled, Opened, event": "No AgentRole of the Repo is the role that has mail.", "Add one to the Repo's `spec.roles`.";
-        Rolled at "event": "An idle pod is replaced, since its AgentRole or Repo has changed.", "";
+        Rolled at "event": "An idle pod is replaced, since its AgentRole or Repo has changed; any pod where the Repo has another shard of the gateways.", "";
         SandboxUnavailable at "Ready, Stalled, event": "The pod's node can't confine commands: its kernel has no Landlock of version 2.", "Give the role other nodes (`spec.pods.nodeSelector`), or a runtime class with `workspace.sandbox: Runtime`.";
         ChannelNotFound at "Opened": "The Repo's channel does not exist.", "See the Repo's conditions.";
         SeatTaken at "event": "A role began in a pod that waited for it (`spec.warm` of the Repo).", "";

@@ -48,6 +48,7 @@ def wrong_values():
     chart = helm.Chart.load(MAIN)
     for values, words in [
         ({"gateway": {"replicas": 0}}, ["replicas"]),
+        ({"gateway": {"shards": 0}}, ["shards"]),
         ({"gateway": {"slackApi": "slack.com"}}, ["slackApi"]),
         ({"gateway": {"secretAccess": "all"}}, ["secretAccess"]),
         ({"images": {"pullPolicy": "Sometimes"}}, ["pullPolicy"]),
@@ -340,6 +341,36 @@ def whoever_may_see_a_namespace_sees_threads():
     assert not chart.render({"aggregateRoles": False})["codebutler-crds/templates/access.yaml"].strip()
 
 
+def each_shard_has_objects_of_its_own(chart):
+    """And an installation with one shard has what it had before there were any."""
+    def found(values):
+        rendered = chart.render(values)
+        objects = [d for name in ("controller", "gateway")
+                   for d in documents(rendered[f"codebutler/templates/{name}.yaml"])]
+        rules = [rule for d in objects if d["kind"] == "Role" for rule in d["rules"]]
+        names = {kind: {d["metadata"]["name"] for d in objects if d["kind"] == kind} for kind in FILLED}
+        rights = {(verb, name) for rule in rules for name in rule.get("resourceNames", [])
+                  if {"leases", "endpointslices"} & set(rule["resources"]) for verb in rule["verbs"]}
+        (service,) = [d for d in objects if d["kind"] == "Service"]
+        flags = [a for d in objects if d["kind"] == "Deployment"
+                 for a in d["spec"]["template"]["spec"]["containers"][0]["args"] if "shards" in a]
+        return names, rights, {p["name"]: (p["port"], p["targetPort"]) for p in service["spec"]["ports"]}, flags
+    names, rights, ports, flags = found({})
+    assert (ports, flags) == ({"agents": (8443, 8443)}, []), (ports, flags)
+    more, added, ports, flags = found({"gateway": {"shards": 2, "replicas": 3}})
+    second = "codebutler-gateway-1"
+    assert more["Lease"] - names["Lease"] == {second}, more
+    assert more["EndpointSlice"] - names["EndpointSlice"] == {second, second + "-ipv6"}, more
+    assert (more["Secret"], more["ConfigMap"]) == (names["Secret"], names["ConfigMap"]), more
+    # Those of the first one's, and nothing more: the gateway may create neither.
+    own = {(verb, second + name.removeprefix("codebutler-gateway")) for verb, name in rights
+           if name.startswith("codebutler-gateway")}
+    assert added - rights == own and rights < added, added
+    assert ports == {"agents": (8443, 8443), "agents-1": (8444, 8443)}, ports
+    assert flags == ["--gateway-shards=2", "--shards=2"], flags
+    fails(lambda: found({"gateway": {"shards": 3, "replicas": 3}}), "stand by", "gateway.replicas to 4")
+
+
 def nothing_is_created_by_who_fills_it(chart):
     """What a taken over component could create would be its way to another account, or to another Service."""
     rendered = chart.render({})
@@ -389,6 +420,7 @@ def render_everything():
     pods_are_as_the_values_say(chart)
     images_come_before_they_are_needed(chart)
     nothing_is_pulled_from_elsewhere(chart)
+    each_shard_has_objects_of_its_own(chart)
     nothing_is_created_by_who_fills_it(chart)
     whoever_may_see_a_namespace_sees_threads()
     rule = rendered["codebutler/templates/alerts.yaml"]

@@ -45,6 +45,17 @@ securityContext:
 {{- with index . 1 }}--{{ index $ 0 }}={{ . }}{{ end -}}
 {{- end }}
 
+{{/* The number of shards among which gateways share Repos; nothing where there is one. Each replica leads for one shard at most. */}}
+{{- define "codebutler.shards" -}}
+{{- $shards := int .Values.gateway.shards }}
+{{- if gt $shards 1 }}
+{{- if le (int .Values.gateway.replicas) $shards }}
+{{- fail (printf "gateway.shards is %d: each shard has a replica that leads for it, and one more has to stand by. Set gateway.replicas to %d or more." $shards (add1 $shards)) }}
+{{- end }}
+{{- $shards }}
+{{- end }}
+{{- end }}
+
 {{/* Where pages are served: for the pod alone unless people sign in. */}}
 {{- define "codebutler.pages.address" -}}
 {{- if .Values.pages.enabled }}--pages={{ ternary "[::]:8090" "127.0.0.1:8090" (ne .Values.pages.signIn "") }}{{ end -}}
@@ -192,12 +203,21 @@ spec:
 {{- define "codebutler.rbac" -}}
 {{- $ := .root }}
 {{- $name := .name }}
+{{- $shards := int $.Values.gateway.shards }}
 {{- range $document := splitList "\n---\n" ($.Files.Get (printf "files/deploy/%s.yaml" .component)) }}
 {{- $object := fromYaml $document }}
+{{- include "codebutler.sharded-rules" (dict "object" $object "shards" $shards) }}
 {{- if and $.Values.namespaces (hasPrefix "Cluster" $object.kind) }}
 {{- include "codebutler.rbac.scoped" (dict "root" $ "name" $name "object" $object) }}
 {{- else if has $object.kind (list "Secret" "ConfigMap" "Lease" "EndpointSlice") }}
 {{- include "codebutler.filled" (dict "root" $ "name" $name "object" $object) }}
+{{- if and (has $object.kind (list "Lease" "EndpointSlice")) (hasPrefix "codebutler-gateway" $object.metadata.name) }}
+{{- range $shard := untilStep 1 $shards 1 }}
+{{- $own := deepCopy $object }}
+{{- $_ := set $own.metadata "name" (include "codebutler.sharded-name" (list $object.metadata.name $shard)) }}
+{{- include "codebutler.filled" (dict "root" $ "name" $name "object" $own) }}
+{{- end }}
+{{- end }}
 {{- else if $object.kind }}
 ---
 apiVersion: {{ $object.apiVersion }}
@@ -228,9 +248,36 @@ subjects:
   {{- end }}
 {{- end }}
 {{- if eq $object.kind "Service" }}
-spec:
-  ports: {{ toYaml $object.spec.ports | nindent 4 }}
+{{- $ports := $object.spec.ports }}
+{{- range $shard := untilStep 1 $shards 1 }}
+{{- $ports = append $ports (dict "name" (printf "agents-%d" $shard) "port" (add 8443 $shard) "targetPort" 8443) }}
 {{- end }}
+spec:
+  ports: {{ toYaml $ports | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The name of a shard's own object. Takes (list NAME SHARD). */}}
+{{- define "codebutler.sharded-name" -}}
+codebutler-gateway-{{ index . 1 }}{{ trimPrefix "codebutler-gateway" (index . 0) }}
+{{- end }}
+
+{{/* Extends the rights to the gateway's Leases and EndpointSlices, by name, to those of all shards. The first shard's are called as they
+are without others. Takes object and shards. */}}
+{{- define "codebutler.sharded-rules" -}}
+{{- range $rule := .object.rules }}
+{{- if or (has "leases" $rule.resources) (has "endpointslices" $rule.resources) }}
+{{- $names := default list $rule.resourceNames }}
+{{- range $shard := untilStep 1 $.shards 1 }}
+{{- range $known := $rule.resourceNames }}
+{{- if hasPrefix "codebutler-gateway" $known }}
+{{- $names = append $names (include "codebutler.sharded-name" (list $known $shard)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if gt $.shards 1 }}{{ $_ := set $rule "resourceNames" $names }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
