@@ -39,6 +39,20 @@ impl Holder {
 
     /// Starts one as a pod of this name.
     pub(super) async fn spawn(world: &World, pod: &str, die_at: Option<u64>, lease: u32) -> Self {
+        let (mut command, address) = Self::command(world, pod, lease).await;
+        if let Some(step) = die_at {
+            command.env("CODEBUTLER_DIE_AT_STEP", step.to_string());
+        }
+        Self { child: command.spawn().unwrap(), address }
+    }
+
+    /// Starts one with further arguments.
+    pub(super) async fn spawn_with(world: &World, pod: &str, lease: u32, args: &[&str]) -> Self {
+        let (mut command, address) = Self::command(world, pod, lease).await;
+        Self { child: command.args(args).spawn().unwrap(), address }
+    }
+
+    async fn command(world: &World, pod: &str, lease: u32) -> (Command, SocketAddr) {
         let dir = world.dir.path();
         let program = dir.join("codebutler-operator");
         if !program.exists() {
@@ -71,10 +85,7 @@ impl Holder {
             .stdout(log(dir))
             .stderr(log(dir))
             .kill_on_drop(true);
-        if let Some(step) = die_at {
-            command.env("CODEBUTLER_DIE_AT_STEP", step.to_string());
-        }
-        Self { child: command.spawn().unwrap(), address }
+        (command, address)
     }
 
     /// True if agents can connect.

@@ -58,6 +58,7 @@ mod server_pods;
 mod server_starts;
 mod servers;
 mod several_providers;
+mod shards;
 mod shares;
 mod tls;
 mod trouble;
