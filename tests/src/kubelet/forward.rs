@@ -26,23 +26,28 @@ pub(super) struct ForwardEndpoint {
     pub slices: Api<EndpointSlice>,
     /// Name of the Service whose endpoints are used.
     pub service: String,
+    /// Name of the Service's port: as with kube-proxy, only slices count that have one of this name.
+    pub port: Option<String>,
 }
 
 impl ForwardTarget {
     async fn address(&self) -> io::Result<SocketAddr> {
-        let ForwardEndpoint { slices, service } = match self {
+        let ForwardEndpoint { slices, service, port } = match self {
             Self::Address(address) => return Ok(*address),
             Self::Endpoint(endpoint) => &**endpoint,
         };
         let own = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
         let found = slices.list(&own).await.map_err(io::Error::other)?;
         let none = || io::Error::new(io::ErrorKind::ConnectionRefused, "no ready endpoint");
-        found.iter().find_map(ready_address).ok_or_else(none)
+        found.iter().find_map(|slice| ready_address(slice, port.as_deref())).ok_or_else(none)
     }
 }
 
-fn ready_address(slice: &EndpointSlice) -> Option<SocketAddr> {
-    let port = slice.ports.iter().flatten().find_map(|port| port.port)?;
+fn ready_address(slice: &EndpointSlice, port: Option<&str>) -> Option<SocketAddr> {
+    let mut ports = slice.ports.iter().flatten();
+    // A port without a name has the empty one.
+    let named = |own: Option<&str>| own.unwrap_or_default() == port.unwrap_or_default();
+    let port = ports.find(|own| named(own.name.as_deref()))?.port?;
     let endpoint = slice.endpoints.iter().find(|one| {
         one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
     })?;
@@ -80,5 +85,28 @@ async fn pass_on(mut inside: TcpStream, target: ForwardTarget) {
     };
     if let Err(error) = result.await {
         tracing::debug!(?target, %error, "forwarded connection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_port_leads_to_the_slices_that_have_one_of_its_name() {
+        let slice = |address: &str, port: Option<&str>, ready: bool| -> EndpointSlice {
+            serde_json::from_value(json!({
+                "metadata": {"name": "s"}, "addressType": "IPv4",
+                "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}],
+                "ports": [{"name": port, "port": 8443}],
+            }))
+            .unwrap()
+        };
+        let one = slice("10.0.0.1", Some("agents-1"), true);
+        assert_eq!(ready_address(&one, Some("agents-1")), Some(([10, 0, 0, 1], 8443).into()));
+        assert_eq!(ready_address(&one, Some("agents")), None);
+        assert_eq!(ready_address(&slice("10.0.0.1", Some("agents"), false), Some("agents")), None);
+        assert!(ready_address(&slice("10.0.0.1", None, true), None).is_some());
     }
 }

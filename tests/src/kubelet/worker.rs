@@ -277,13 +277,14 @@ async fn proxied_services(
     for service in services {
         let namespace = service.namespace().unwrap_or_default();
         let slices = Api::namespaced(client.clone(), &namespace);
-        let target =
-            ForwardTarget::Endpoint(Box::new(ForwardEndpoint { slices, service: name.to_owned() }));
         let spec = service.spec.unwrap_or_default();
         let Some(ip) = spec.cluster_ip.and_then(|ip| ip.parse().ok()) else { continue };
         for port in spec.ports.into_iter().flatten() {
-            let Ok(port) = u16::try_from(port.port) else { continue };
-            forwards.push((SocketAddr::new(ip, port), target.clone(), None));
+            let Ok(number) = u16::try_from(port.port) else { continue };
+            let (slices, service) = (Api::clone(&slices), name.to_owned());
+            let endpoint = ForwardEndpoint { slices, service, port: port.name };
+            let target = ForwardTarget::Endpoint(Box::new(endpoint));
+            forwards.push((SocketAddr::new(ip, number), target, None));
         }
     }
     Ok(forwards)

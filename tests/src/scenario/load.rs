@@ -285,7 +285,8 @@ fn read_conversation(
             let keys = keys.iter().copied().map(PlaceKey::from);
             step.iter().cloned().chain(keys).collect::<Vec<_>>()
         };
-        let action = ScenarioAction::try_from(raw).map_err(|m| load_mistake(&step, m))?;
+        let action =
+            ScenarioAction::try_from(raw).map_err(|m| load_mistake(&step, m.to_string()))?;
         if let Some(user) = action.user().filter(|u| !users.iter().any(|known| known == u)) {
             return Err(load_mistake(&at(&["user"]), format!("`{user}` is not one of `users`")));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{OpenOptionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,13 @@ use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
 use super::earlier::EarlierBuild;
+use super::kubeconfig::write_kubeconfig;
 use super::manifests::{self, RepoTargets};
 use super::nodes::{self, OwnNodes};
 use super::outside::{self, ModelSource, OutsideWorld as Running, StackSurroundings};
 use super::part::StackPart;
 use super::process::{OperatorProcess, ProcessCommand};
+use super::shards::{self, LeaderForwards};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_images};
 use super::{MetricsAddresses, PagesAccess, RunningStack, StackError, StackOptions};
 use crate::apiserver;
@@ -40,8 +42,6 @@ const KUBELET_PORT: u16 = 10_250;
 const NODE: &str = "testbed";
 /// Timeout for controller and gateway to become ready.
 const READY: Duration = Duration::from_mins(1);
-/// Life of the operator's tokens: longer than any demo or test.
-const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
 fn part_error<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
     move |source| StackError::Part { part, source: source.into() }
@@ -112,6 +112,7 @@ pub async fn start_stack(
         models: outside.models,
         controller: product.controller,
         gateway: product.gateway,
+        further_gateways: product.further_gateways,
         metrics: product.metrics,
         repo: options.name,
         channel: outside.channel,
@@ -119,12 +120,15 @@ pub async fn start_stack(
         branch: options.branch,
         first_commit: outside.first_commit,
         controllers: product.controllers,
+        _leaders: product.leaders,
     })
 }
 
 /// The product's processes and the parts that run its pods.
 struct Product {
     gateway: StackPart,
+    further_gateways: Vec<StackPart>,
+    leaders: Option<LeaderForwards>,
     controller: StackPart,
     metrics: MetricsAddresses,
     kubelet: Option<ProcessKubelet>,
@@ -146,7 +150,15 @@ async fn on_nodes(
         nodes::deploy_product(cluster, options).await.map_err(part_error("product"))?;
     let [gateway, controller] =
         [gateway, controller].map(|part| StackPart::Deployed(Box::new(part)));
-    Ok(Product { gateway, controller, metrics, kubelet: None, controllers: None })
+    Ok(Product {
+        gateway,
+        further_gateways: Vec::new(),
+        leaders: None,
+        controller,
+        metrics,
+        kubelet: None,
+        controllers: None,
+    })
 }
 
 /// The product as processes of this machine, with a kubelet and controllers of the testbed; and the
@@ -180,6 +192,11 @@ async fn start_here(
     // Addresses of this stack's own, so that no port has to be guessed free.
     let ip = own_loopback_address();
     let gateway_address = SocketAddr::new(ip, GATEWAY_PORT);
+    let several = if surroundings.shards > 1 { surroundings.shards } else { 0 };
+    let others = (0..several).map(|_| SocketAddr::new(own_loopback_address(), GATEWAY_PORT));
+    let addresses: Vec<SocketAddr> = [gateway_address].into_iter().chain(others).collect();
+    let leaders = shards::prepare_shards(cluster, &options.place, &addresses, several).await;
+    let leaders = leaders.map_err(part_error("shards"))?;
     let pages = SocketAddr::new(ip, METRICS_PORT + 2);
     let deliveries = SocketAddr::new(ip, METRICS_PORT + 3);
     let metrics = MetricsAddresses {
@@ -192,29 +209,26 @@ async fn start_here(
     let agent = surroundings.agent.as_ref().unwrap_or(&program);
     let mut images = build_images(agent);
     images.extend(surroundings.images.clone());
-    let kubelet = start_kubelet(cluster, &api, &options, images, gateway_address).await;
+    let one = || vec![(GATEWAY_PORT, gateway_address)];
+    let forwards = leaders.as_ref().map_or_else(one, LeaderForwards::ports);
+    let kubelet = start_kubelet(cluster, &api, &options, images, forwards).await;
     let kubelet = kubelet.map_err(part_error("kubelet"))?;
     let proxies = &surroundings.proxies;
     let processes = Processes { cluster, options: &options, operator, watched, proxies };
     let silence = options.agent_silence;
     let silence = silence.map(|limit| format!("--agent-silence-seconds={}", limit.as_secs()));
-    let flags = vec![
-        format!("--listen={gateway_address}"),
-        // Started again, it goes on with its own lease.
-        "--pod=codebutler-gateway-0".to_owned(),
-        format!("--metrics-address={}", metrics.gateway),
-        format!("--slack-api={slack_api}"),
-        format!("--git-cache={}", dir.join("git-cache").display()),
-        format!("--history={}", dir.join("history").display()),
-        format!("--pages={pages}"),
-        format!("--deliveries-listen={deliveries}"),
-        // The outside world of the testbed is on this machine.
-        "--egress-allow=127.0.0.0/8".to_owned(),
-    ];
-    let flags: Vec<String> = flags.into_iter().chain(silence).collect();
+    let own = vec![format!("--pages={pages}"), format!("--deliveries-listen={deliveries}")];
     let watched_by = watching_arguments(cluster, &options, pages, outside).await?;
-    let flags = [flags, watched_by].concat();
-    let mut gateway = processes.spawn(GATEWAY_PART, flags).await?;
+    let common: Vec<String> =
+        silence.into_iter().chain(shards::shard_flag("shards", several)).collect();
+    let mut gateways = Vec::new();
+    for (number, address) in addresses.into_iter().enumerate() {
+        let flags = shards::gateway_flags(&dir, number, (address, METRICS_PORT), &slack_api);
+        let first = [own.clone(), watched_by.clone()].concat();
+        let first = if number == 0 { first } else { Vec::new() };
+        let flags = [flags, common.clone(), first].concat();
+        gateways.push(processes.spawn(GATEWAY_PART, flags).await?);
+    }
     let mut controller = processes
         .spawn(
             "controller",
@@ -226,14 +240,20 @@ async fn start_here(
                 // other things takes it from nobody.
                 "--identity=controller-0".to_owned(),
                 "--lease-seconds=60".to_owned(),
-            ],
+            ]
+            .into_iter()
+            .chain(shards::shard_flag("gateway-shards", several))
+            .collect(),
         )
         .await?;
-    await_ready("gateway", &mut gateway, metrics.gateway).await?;
+    await_ready("gateway", &mut gateways[0], metrics.gateway).await?;
     await_ready("controller", &mut controller, metrics.controller).await?;
-    let (gateway, controller) = (gateway.into(), controller.into());
-    let (kubelet, controllers) = (Some(kubelet), Some(controllers));
-    Ok((options, Product { gateway, controller, metrics, kubelet, controllers }))
+    let further_gateways = gateways.split_off(1).into_iter().map(StackPart::from).collect();
+    let gateway = gateways.remove(0).into();
+    let (controller, kubelet, controllers) = (controller.into(), Some(kubelet), Some(controllers));
+    let product =
+        Product { gateway, further_gateways, leaders, controller, metrics, kubelet, controllers };
+    Ok((options, product))
 }
 
 /// Arguments of the gateway for the pages' address and for signing in.
@@ -318,7 +338,7 @@ async fn start_kubelet(
     api: &url::Url,
     stack: &StackOptions,
     images: BTreeMap<String, LocalImage>,
-    gateway: SocketAddr,
+    gateways: Vec<(u16, SocketAddr)>,
 ) -> Result<ProcessKubelet, KubeletError> {
     let place = &stack.place;
     let node = place.named(NODE);
@@ -334,12 +354,13 @@ async fn start_kubelet(
         image.env.insert("KUBERNETES_SERVICE_HOST".to_owned(), host);
         image.env.insert("KUBERNETES_SERVICE_PORT".to_owned(), port);
     }
-    options.services = vec![ServiceForward {
+    let forward = |(port, target)| ServiceForward {
         namespace: place.system.clone(),
         service: SERVICE.to_owned(),
-        port: GATEWAY_PORT,
-        target: gateway,
-    }];
+        port,
+        target,
+    };
+    options.services = gateways.into_iter().map(forward).collect();
     options.leaks = wall_leaks(api, stack.late_wall);
     options.inject_env.clone_from(&stack.inject_env);
     ProcessKubelet::start(cluster.client(), options).await
@@ -426,7 +447,8 @@ impl Processes<'_> {
     async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<OperatorProcess, StackError> {
         let (options, account) = (self.options, format!("codebutler-{name}"));
         let (dir, system) = (&options.dir, &options.place.system);
-        let config = write_kubeconfig(self.cluster, dir, system, &account).await?;
+        let config = write_kubeconfig(self.cluster, dir, system, &account).await;
+        let config = config.map_err(part_error("kubeconfig"))?;
         let proxies = self.proxies.iter().filter(|_| name == GATEWAY_PART);
         let watched = self.watched.iter().map(|name| format!("--namespaces={name}").into());
         ProcessCommand {
@@ -457,30 +479,6 @@ fn link_program(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, Stack
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io_error("linking")(e)),
         _ => Ok(path),
     }
-}
-
-/// A kubeconfig with a ServiceAccount's own token, readable by nobody else.
-async fn write_kubeconfig(
-    cluster: &TestCluster,
-    dir: &Path,
-    system: &str,
-    account: &str,
-) -> Result<PathBuf, StackError> {
-    use std::io::Write as _;
-    let yaml = cluster
-        .kubeconfig_for(system, account, TOKEN_LIFE)
-        .await
-        .map_err(part_error("API server"))?;
-    let path = dir.join(format!("{account}.kubeconfig"));
-    std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| file.write_all(yaml.as_bytes()))
-        .map_err(io_error("writing a kubeconfig"))?;
-    Ok(path)
 }
 
 async fn await_ready(

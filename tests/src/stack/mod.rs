@@ -4,11 +4,13 @@
 pub mod build;
 pub mod earlier;
 pub mod kept;
+mod kubeconfig;
 pub mod manifests;
 pub mod nodes;
 pub mod outside;
 pub mod part;
 pub mod process;
+pub mod shards;
 pub mod toolchain;
 
 use std::collections::BTreeMap;
@@ -33,6 +35,7 @@ use kept::{KeptError, KeptFolder};
 use nodes::OwnNodes;
 use outside::StackSurroundings;
 use part::StackPart;
+use shards::LeaderForwards;
 
 /// Configuration of a stack: its folder, names, people, models and limits.
 pub struct StackOptions {
@@ -166,6 +169,8 @@ pub struct RunningStack {
     pub controller: StackPart,
     /// The gateway, which holds all secrets.
     pub gateway: StackPart,
+    /// The other gateways, where several lead.
+    pub further_gateways: Vec<StackPart>,
     /// Addresses at which both serve `/metrics`.
     pub metrics: MetricsAddresses,
     /// Name of the team's Repo resource.
@@ -179,6 +184,7 @@ pub struct RunningStack {
     /// Head of the default branch before anything happened.
     pub first_commit: String,
     controllers: Option<ControllerManager>,
+    _leaders: Option<LeaderForwards>,
 }
 
 /// Addresses of the operator's metrics.
@@ -233,7 +239,10 @@ impl RunningStack {
         if let Some(kubelet) = &self.kubelet {
             kubelet.shutdown().await;
         }
-        self.gateway.stop().await.map_err(io("gateway"))
+        for gateway in self.further_gateways.iter_mut().chain([&mut self.gateway]) {
+            gateway.stop().await.map_err(io("gateway"))?;
+        }
+        Ok(())
     }
 
     /// Stops every process of the product and of the outside world.

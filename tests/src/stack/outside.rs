@@ -39,6 +39,8 @@ pub struct StackSurroundings {
     pub proxies: Vec<(String, String)>,
     /// Images that the node has besides the product's own, by name.
     pub images: BTreeMap<String, LocalImage>,
+    /// Number of leaders among which Repos are shared, where it is more than one: so many gateways run, and one more.
+    pub shards: u16,
 }
 
 /// Source of the models' answers.

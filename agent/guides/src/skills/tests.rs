@@ -1,4 +1,5 @@
 use super::*;
+use crate::UnreadFile;
 
 fn own(name: &str, triggers: &str) -> ReadFile {
     let text = format!(
@@ -77,7 +78,7 @@ fn broken_ones_are_left_out_with_file_and_line() {
         own("deploy", "deploy to {environment}"),
         (".agents/skills/x/SKILL.md".to_owned(), Ok("# x\n".to_owned())),
         (".codebutler/skills/big.md".to_owned(), Ok("x".repeat(MAX_FILE + 1))),
-        (".codebutler/skills/odd.md".to_owned(), Err("line 2 is not UTF-8 text".to_owned())),
+        (".codebutler/skills/odd.md".to_owned(), Err(UnreadFile::new("line 2 is not UTF-8 text"))),
     ];
     let (skills, wrong) = collect_skills(&files, &["pm".into(), "coder".into()]);
     assert!(named(&skills).contains(&"deploy") && !named(&skills).contains(&"everything"));

@@ -4,6 +4,7 @@
 //! provider billed is missing from the books.
 
 mod roadmap;
+mod sharded;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
+pub(super) use self::sharded::measure_sharded;
 use super::{MeasuredFigure, long_or_short, wait_until};
 use codebutler_testbed::github::DrivenRepository;
 use codebutler_testbed::kubelet::ProcessKubelet;
@@ -136,12 +138,13 @@ async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<
         models: &stack.models,
         threads: &threads,
         ana: stack.users.get("ana").context("ana")?,
+        repo: &stack.repo,
         channel: &stack.channel,
         killed: &killed,
     };
     let trouble = Killer {
         controller: &mut stack.controller,
-        gateway: &mut stack.gateway,
+        gateways: vec![&mut stack.gateway],
         kubelet: stack.kubelet.as_ref().context("a kubelet")?,
         pods,
         threads: &threads,
@@ -186,6 +189,7 @@ struct Office<'a> {
     models: &'a ModelServer,
     threads: &'a Api<Thread>,
     ana: &'a str,
+    repo: &'a str,
     channel: &'a str,
     killed: &'a AtomicUsize,
 }
@@ -208,7 +212,7 @@ impl Office<'_> {
     async fn talk(&self, name: &str) -> anyhow::Result<Harm> {
         let root = self.say(None, &format!("{name}: change the price"))?;
         let plan = self.message(&root, PLAN).await?;
-        let thread = names::thread_name("shop", &root.parse()?);
+        let thread = names::thread_name(self.repo, &root.parse()?);
         self.approve(&thread, &plan.ts).await?;
         let aside = format!("{name}: only the price");
         self.say(Some(&root), &format!("@codebutler.pm {aside}"))?;
@@ -289,7 +293,7 @@ impl Office<'_> {
 /// The part that kills processes and pods while people work.
 struct Killer<'a> {
     controller: &'a mut StackPart,
-    gateway: &'a mut StackPart,
+    gateways: Vec<&'a mut StackPart>,
     kubelet: &'a ProcessKubelet,
     pods: Api<Pod>,
     threads: &'a Api<Thread>,
@@ -304,7 +308,10 @@ impl Killer<'_> {
             tokio::time::sleep(Duration::from_millis(pause)).await;
             match self.rng.random_range(0..3) {
                 0 => start_again(self.controller).await?,
-                1 => start_again(self.gateway).await?,
+                1 => {
+                    let one = self.rng.random_range(0..self.gateways.len());
+                    start_again(self.gateways[one]).await?;
+                }
                 _ => {
                     if !self.agent().await? {
                         continue;

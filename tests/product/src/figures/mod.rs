@@ -27,6 +27,7 @@ mod proxy;
 mod reconcile;
 mod redact;
 mod search;
+mod shards;
 mod snapshot;
 pub mod table;
 mod wake;
@@ -145,6 +146,7 @@ pub const NAMES: &[&str] = &[
     "reconcile",
     "redact",
     "search",
+    "shards",
     "snapshot",
     "wake",
     "worktree",
@@ -173,6 +175,7 @@ pub async fn measure_figure(name: &str) -> anyhow::Result<Vec<MeasuredFigure>> {
         "reconcile" => reconcile::measure_reconcile().await,
         "redact" => redact::measure_redact(),
         "search" => search::measure_search(),
+        "shards" => Box::pin(shards::measure_shards()).await,
         "snapshot" => snapshot::measure_snapshot().await,
         "wake" => Box::pin(wake::measure_wake()).await,
         "worktree" => worktree::measure_worktree().await,

@@ -1,5 +1,6 @@
 //! The gateway as a process of its own, with Repos, Threads and pods that may call it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use codebutler_crds::{Thread, names};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -21,6 +23,7 @@ use codebutler_testbed::place::{InstallPlace, SYSTEM, TEAM};
 use codebutler_testbed::slack::{SlackOptions, SlackServer};
 use codebutler_testbed::stack::manifests::{secrets_binding, system_manifests};
 use codebutler_testbed::stack::process::{OperatorProcess, ProcessCommand};
+use codebutler_testbed::stack::shards::{shard_lease, shard_manifests};
 
 /// Model that calls ask for.
 pub(crate) const MODEL: &str = "figures/model";
@@ -186,9 +189,14 @@ impl ProxyBed {
 
     /// A client as an agent has it.
     pub(crate) fn client(&self) -> anyhow::Result<reqwest::Client> {
+        self.client_at(self.address)
+    }
+
+    /// The same for the gateway at another address.
+    pub(crate) fn client_at(&self, address: SocketAddr) -> anyhow::Result<reqwest::Client> {
         let ca = Certificate::from_pem(self.ca.as_bytes())?;
         let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().tcp_nodelay(true);
-        Ok(client.resolve(HOST, self.address).build()?)
+        Ok(client.resolve(HOST, address).build()?)
     }
 
     /// Base URL at which agents call the gateway.
@@ -237,13 +245,50 @@ impl ProxyBed {
 
     /// Processor time that the gateway and the processes that it ran have used, in seconds.
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        let pid = self.gateway.pid().context("the gateway is gone")?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let (_, fields) = stat.rsplit_once(')').context("a strange /proc")?;
-        let ticks = fields.split_whitespace().skip(11).take(4).map(str::parse::<f64>);
-        let ticks: f64 = ticks.sum::<Result<f64, _>>()?;
-        // Linux counts in hundredths for everybody outside.
-        Ok(ticks / 100.0)
+        used_seconds(&self.gateway)
+    }
+
+    /// Starts gateways anew, one for each of several shards; returns each shard's leader once it serves.
+    pub(crate) async fn lead_shards(&mut self, shards: u16) -> anyhow::Result<Vec<ShardLeader>> {
+        self.gateway.stop().await?;
+        for object in shard_manifests(&InstallPlace::usual(), shards) {
+            self.cluster.apply_yaml(&object.to_string()).await?;
+        }
+        let mut started = BTreeMap::new();
+        for number in 0..shards {
+            let (address, identity) = (free_address(), format!("gateway-{number}"));
+            let dir = self.dirs[0].path();
+            let cache = dir.join(format!("git-cache-{number}"));
+            let history = dir.join(format!("history-{number}"));
+            let mut args = gateway_arguments(address, &self.slack, &cache);
+            args.push(format!("--history={}", history.display()).into());
+            args.push("--idle-background-work".into());
+            args.push(format!("--shards={shards}").into());
+            args.push(format!("--pod={identity}").into());
+            let process = ProcessCommand { args, ..self.command.clone() }.spawn()?;
+            started.insert(identity, ShardLeader { process, address });
+        }
+        let leases = Api::<Lease>::namespaced(self.cluster.client(), SYSTEM);
+        let deadline = Instant::now() + READY;
+        let mut leaders = Vec::new();
+        for shard in 0..shards {
+            let leader = loop {
+                let spec = leases.get(&shard_lease(shard)).await?.spec;
+                let holder = spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+                if let Some(leader) = started.remove(&holder) {
+                    break leader;
+                }
+                ensure!(Instant::now() < deadline, "nobody leads for shard {shard}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            };
+            let client = self.client_at(leader.address)?;
+            while client.get(format!("{}/v1/session", self.url())).send().await.is_err() {
+                ensure!(Instant::now() < deadline, "the leader of shard {shard} does not serve");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            leaders.push(leader);
+        }
+        Ok(leaders)
     }
 
     /// The branch of a Repo's Thread.
@@ -283,6 +328,35 @@ impl ProxyBed {
         self.cluster.shutdown().await;
         Ok(())
     }
+}
+
+/// The gateway that leads for a shard.
+pub(crate) struct ShardLeader {
+    process: OperatorProcess,
+    pub address: SocketAddr,
+}
+
+impl ShardLeader {
+    /// As [`ProxyBed::cpu_seconds`].
+    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        used_seconds(&self.process)
+    }
+
+    /// Tells it to stop, and waits until it has ended.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        Ok(self.process.stop().await?)
+    }
+}
+
+/// Processor time that a process and those that it ran have used, in seconds.
+fn used_seconds(process: &OperatorProcess) -> anyhow::Result<f64> {
+    let pid = process.pid().context("the gateway is gone")?;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').context("a strange /proc")?;
+    let ticks = fields.split_whitespace().skip(11).take(4).map(str::parse::<f64>);
+    let ticks: f64 = ticks.sum::<Result<f64, _>>()?;
+    // Linux counts in hundredths for everybody outside.
+    Ok(ticks / 100.0)
 }
 
 /// A free loopback address; all of 127.0.0.0/8 is this machine.
@@ -377,7 +451,7 @@ fn repo_with_secrets(
     ]
 }
 
-fn repo_name(repo: usize) -> String {
+pub(crate) fn repo_name(repo: usize) -> String {
     format!("figures{repo}")
 }
 

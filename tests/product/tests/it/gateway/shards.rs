@@ -9,11 +9,11 @@ use codebutler_gateway::shards::{HeldShard, ShardCampaign};
 use codebutler_runtime::lease::{LeadershipState, LeaseSettings};
 use codebutler_runtime::shards::{GatewayShard, count_shards, lease_name};
 use codebutler_testbed::models::ScriptStep;
+use codebutler_testbed::stack::shards::shard_manifests;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::DeleteParams;
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::cluster::Cluster;
@@ -27,54 +27,9 @@ const A_WHILE: Duration = Duration::from_millis(2500);
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Makes what the chart makes for further shards.
-async fn install_shards(cluster: &Cluster, shards: u32) {
-    let system = cluster.system();
-    let names: Vec<String> = (1..shards).map(lease_name).collect();
-    let slices: Vec<String> =
-        names.iter().flat_map(|name| [name.clone(), format!("{name}-ipv6")]).collect();
-    cluster
-        .apply(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"namespace": system, "name": RIGHTS},
-            "rules": [
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
-                 "resourceNames": names, "verbs": ["get", "update"]},
-                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
-                 "resourceNames": slices, "verbs": ["get", "patch"]},
-            ],
-        }))
-        .await;
-    cluster
-        .apply(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"namespace": system, "name": RIGHTS},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": RIGHTS},
-            "subjects": [
-                {"kind": "ServiceAccount", "name": "codebutler-gateway", "namespace": system}],
-        }))
-        .await;
-    for name in &names {
-        cluster
-            .apply(&json!({
-                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": {"namespace": system, "name": name},
-            }))
-            .await;
-        for (suffix, family) in [("", "IPv4"), ("-ipv6", "IPv6")] {
-            cluster
-                .apply(&json!({
-                    "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                    "metadata": {
-                        "namespace": system, "name": format!("{name}{suffix}"),
-                        "labels": {
-                            "kubernetes.io/service-name": "codebutler-gateway",
-                            "endpointslice.kubernetes.io/managed-by": "codebutler-gateway",
-                        },
-                    },
-                    "addressType": family,
-                }))
-                .await;
-        }
+async fn install_shards(cluster: &Cluster, shards: u16) {
+    for object in shard_manifests(&cluster.place, shards) {
+        cluster.apply(&object).await;
     }
 }
 
