@@ -45,7 +45,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of bytes of a call that the gateway does not take. Without any, bytes to a node that is gone are repeated for
 /// a quarter of an hour.
 const UNREAD: Duration = Duration::from_mins(2);
-/// For everything that does not wait on purpose.
+/// Default timeout of a call, for everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// For what is told again anyway.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -226,23 +226,19 @@ impl GatewayClient {
     ) -> Result<(String, Bytes), GatewayError> {
         let query = [("message", message.as_str()), ("id", id)];
         let answer = self
-            .answered(PATIENCE, || {
-                let request = self.request(Method::GET, path::PICTURES)?;
-                Ok(request.query(&query).timeout(CALL_TIMEOUT))
-            })
+            .answered(PATIENCE, || Ok(self.request(Method::GET, path::PICTURES)?.query(&query)))
             .await?;
         Ok((answer.content_type, answer.body))
     }
 
     /// The other open threads of the Repo.
     pub async fn threads(&self) -> Result<Vec<OtherThread>, GatewayError> {
-        self.typed(|| Ok(self.request(Method::GET, path::THREADS)?.timeout(CALL_TIMEOUT))).await
+        self.typed(|| self.request(Method::GET, path::THREADS)).await
     }
 
     /// Commits that count as merged where the base branch is brought in.
     pub async fn merged_below(&self) -> Result<MergedBelow, GatewayError> {
-        self.typed(|| Ok(self.request(Method::GET, path::MERGED_BELOW)?.timeout(CALL_TIMEOUT)))
-            .await
+        self.typed(|| self.request(Method::GET, path::MERGED_BELOW)).await
     }
 
     pub async fn post(&self, message: &PostMessage) -> Result<PostedMessage, GatewayError> {
@@ -268,13 +264,13 @@ impl GatewayClient {
 
     /// What is kept of the role's journals. Tried once.
     pub async fn history_kept(&self) -> Result<HistoryKept, GatewayError> {
-        let request = self.request(Method::GET, path::HISTORY)?.timeout(CALL_TIMEOUT);
+        let request = self.request(Method::GET, path::HISTORY)?;
         parse_answer(&send_once(Ok(request)).await?.body)
     }
 
     /// Tells what a journal says next. Tried once.
     pub async fn tell_history(&self, batch: &HistoryBatch) -> Result<HistoryKept, GatewayError> {
-        let request = self.request(Method::POST, path::HISTORY)?.json(batch).timeout(CALL_TIMEOUT);
+        let request = self.request(Method::POST, path::HISTORY)?.json(batch);
         parse_answer(&send_once(Ok(request)).await?.body)
     }
 
@@ -282,15 +278,14 @@ impl GatewayClient {
     pub async fn history_lines(&self, behind: u64) -> Result<HistoryLines, GatewayError> {
         let query = [("behind", behind)];
         let answer = self.retried(HISTORY_PATIENCE, || {
-            let request = self.request(Method::GET, path::HISTORY_LINES)?;
-            Ok(request.query(&query).timeout(CALL_TIMEOUT))
+            Ok(self.request(Method::GET, path::HISTORY_LINES)?.query(&query))
         });
         parse_answer(&answer.await?)
     }
 
     /// First requests of earlier conversations of the Repo. Tried once: nothing waits for them.
     pub async fn past_conversations(&self) -> Result<PastConversations, GatewayError> {
-        let request = self.request(Method::GET, path::HISTORY_REQUESTS)?.timeout(CALL_TIMEOUT);
+        let request = self.request(Method::GET, path::HISTORY_REQUESTS)?;
         parse_answer(&send_once(Ok(request)).await?.body)
     }
 
@@ -400,9 +395,11 @@ impl GatewayClient {
         Ok(self.unhurried.request(method, url).bearer_auth(self.token.read()?))
     }
 
+    /// A request that ends after [`CALL_TIMEOUT`], unless its caller sets another limit: a gateway that takes a request
+    /// and never answers must not hold a role for ever.
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, GatewayError> {
-        let url = self.address(path, None);
-        Ok(self.http.request(method, url).bearer_auth(self.token.read()?))
+        let request = self.http.request(method, self.address(path, None));
+        Ok(request.bearer_auth(self.token.read()?).timeout(CALL_TIMEOUT))
     }
 
     fn address(&self, path: &str, query: Option<&str>) -> Url {
@@ -417,7 +414,7 @@ impl GatewayClient {
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<T, GatewayError> {
-        self.typed(|| Ok(self.request(Method::POST, path)?.json(body).timeout(CALL_TIMEOUT))).await
+        self.typed(|| Ok(self.request(Method::POST, path)?.json(body))).await
     }
 
     async fn typed<T: DeserializeOwned>(
@@ -495,3 +492,6 @@ pub fn read_refusal(status: StatusCode, body: &[u8]) -> GatewayError {
     let excerpt = clip_text(String::from_utf8_lossy(body).trim(), 200);
     GatewayError::Unexpected { status, excerpt }
 }
+
+#[cfg(test)]
+mod tests;
