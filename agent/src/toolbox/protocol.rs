@@ -223,6 +223,8 @@ pub enum ToolboxRequest {
     Cancel {
         id: u64,
     },
+    /// Asks for a sign of life while other requests are worked on. → [`ToolboxReply::Text`], at once
+    Ping,
 }
 
 /// A part of a file of the conversation.

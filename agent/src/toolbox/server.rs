@@ -187,12 +187,7 @@ impl Toolbox {
             }
             ToolboxRequest::Bash(args) => self.bash(&args).await,
             ToolboxRequest::Test(args) => self.test(&args).await,
-            ToolboxRequest::Standing { tested } => {
-                let place = self.place()?;
-                let standing =
-                    run_blocking(move || git::find_standing(&place, tested.as_deref())).await;
-                standing.map(ToolboxReply::Standing)
-            }
+            ToolboxRequest::Standing { tested } => self.standing(tested).await,
             ToolboxRequest::Keep { message } => {
                 let place = self.place()?;
                 run_blocking(move || git::keep_leftover(&place, &message))
@@ -213,7 +208,9 @@ impl Toolbox {
                 let place = self.place()?;
                 run_blocking(move || git::touched_files(&place)).await.map(ToolboxReply::Names)
             }
-            ToolboxRequest::Cancel { .. } => Ok(ToolboxReply::Text(String::new())),
+            ToolboxRequest::Cancel { .. } | ToolboxRequest::Ping => {
+                Ok(ToolboxReply::Text(String::new()))
+            }
             ToolboxRequest::Write(_)
             | ToolboxRequest::Edit { .. }
             | ToolboxRequest::GitCommit { .. }
@@ -228,6 +225,12 @@ impl Toolbox {
                     .map(ToolboxReply::Text)
             }
         }
+    }
+
+    async fn standing(&self, tested: Option<String>) -> Result<ToolboxReply, ToolError> {
+        let place = self.place()?;
+        let standing = run_blocking(move || git::find_standing(&place, tested.as_deref())).await;
+        standing.map(ToolboxReply::Standing)
     }
 
     async fn update_key(&self) -> Result<ToolboxReply, ToolError> {
