@@ -6,6 +6,7 @@ mod talk;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +21,9 @@ use http::StatusCode;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Instant, timeout};
 
+use self::patience::TransferSpeed;
 use self::talk::{
     FetchSections, MAX_ABILITIES, MAX_ANSWER, PATIENCE, PUSHED, ask_for_pack, ask_for_refs,
     read_object_format, read_refs, read_report,
@@ -36,6 +39,9 @@ pub(crate) use self::talk::{PushVerdict, ask_for_update};
 const LFS: &str = "application/vnd.git-lfs+json";
 /// Longest answer about it, in bytes.
 const MAX_LFS: usize = 1024 * 1024;
+
+/// Longest time for a piece of a pack to be taken by its reader.
+const TAKEN: Duration = Duration::from_mins(10);
 
 /// Object ids by the full names of refs.
 pub(crate) type RemoteRefs = BTreeMap<String, String>;
@@ -55,6 +61,9 @@ pub enum HostError {
     /// The host can't be reached, or the connection broke off.
     #[error("{0} can't be reached: try again")]
     Unreachable(String),
+    /// The host sends, but so slowly that it would never end.
+    #[error("{0} sends almost nothing, less than 1000 bytes a second: try again")]
+    TooSlow(String),
     /// Something on the way to it that a person has to mend.
     #[error("{0} can't be reached: {1}")]
     Barred(String, DialTrouble),
@@ -80,16 +89,18 @@ impl HostError {
         match self {
             Self::Repo(_) | Self::Moved(_) | Self::Barred(..) | Self::Shallow(_) => true,
             Self::Credentials(error) => error.is_about_repo(),
-            Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) | Self::Protocol(..) => {
-                false
-            }
+            Self::Unreachable(_)
+            | Self::TooSlow(_)
+            | Self::Renewed(_)
+            | Self::Status(..)
+            | Self::Protocol(..) => false,
         }
     }
 
     /// True if the failure is transient and a retry may succeed.
     pub const fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Renewed(_) | Self::Status(..) => true,
+            Self::Unreachable(_) | Self::TooSlow(_) | Self::Renewed(_) | Self::Status(..) => true,
             Self::Credentials(error) => !error.is_about_repo(),
             Self::Repo(_)
             | Self::Moved(_)
@@ -162,8 +173,9 @@ impl GitHost {
 
     async fn list_refs(&self, prefixes: &[&str]) -> Result<BytesMut, HostError> {
         let mut answer = self.ask(FETCH, ask_for_refs(prefixes).into()).await?;
-        let mut bytes = BytesMut::new();
+        let (mut bytes, mut speed) = (BytesMut::new(), TransferSpeed::new(Instant::now()));
         while let Some(chunk) = self.chunk(&mut answer).await? {
+            self.need_speed(&mut speed, chunk.len())?;
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_ANSWER {
                 return Err(self.nonsense(&"it has too many branches and tags"));
@@ -203,7 +215,10 @@ impl GitHost {
     ) -> Result<(), HostError> {
         let mut answer = self.ask(FETCH, ask_for_pack(wants, haves).into()).await?;
         let (mut buffer, mut sections) = (BytesMut::new(), FetchSections::default());
+        let mut speed = TransferSpeed::new(Instant::now());
         while let Some(chunk) = self.chunk(&mut answer).await? {
+            // A packet that never gets whole is too slow, too.
+            self.need_speed(&mut speed, 0)?;
             buffer.extend_from_slice(&chunk);
             let wrong = |error: PacketError| self.nonsense(&error);
             while let Some((packet, used)) = pktline::read_packet(&buffer).map_err(wrong)? {
@@ -211,9 +226,12 @@ impl GitHost {
                 if sections.is_cut_off() {
                     return Err(HostError::Shallow(self.remote.host.clone()));
                 }
+                // A host that still puts the pack together sends empty pieces.
+                self.need_speed(&mut speed, data.map_or(0, <[u8]>::len))?;
                 if let Some(data) = data {
                     // The reader says itself why it wants no more.
-                    if pack.write_all(data).await.is_err() {
+                    let written = timeout(TAKEN, pack.write_all(data)).await;
+                    if !matches!(written, Ok(Ok(()))) {
                         return Ok(());
                     }
                 }
@@ -337,9 +355,17 @@ impl GitHost {
     }
 
     async fn chunk(&self, answer: &mut reqwest::Response) -> Result<Option<Bytes>, HostError> {
-        match tokio::time::timeout(PATIENCE, answer.chunk()).await {
+        match timeout(PATIENCE, answer.chunk()).await {
             Ok(Ok(chunk)) => Ok(chunk),
             Ok(Err(_)) | Err(_) => Err(self.away()),
+        }
+    }
+
+    fn need_speed(&self, speed: &mut TransferSpeed, received: usize) -> Result<(), HostError> {
+        if speed.is_enough(received, Instant::now()) {
+            Ok(())
+        } else {
+            Err(HostError::TooSlow(self.remote.host.clone()))
         }
     }
 

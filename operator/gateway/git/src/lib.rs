@@ -156,6 +156,9 @@ async fn bench_of(
                 complain_about(&shared, &repo, &thread, &error.to_string()).await;
             }
             Err(error) => {
+                if let MirrorError::Host(HostError::TooSlow(_)) | MirrorError::Late = error {
+                    shared.conditions.git_fails(&repo, &error.to_string()).await;
+                }
                 tracing::warn!(repo = repo.name_any(), %error, cause = ?error, "mirror_fetch_failed");
             }
         }

@@ -7,13 +7,13 @@
 //! their timeout on a busy machine, is kept: a whole clone there takes longer still.
 
 mod copying;
+mod leftovers;
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
 use codebutler_gateway_core::places::SharedPlaces;
@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
 use self::copying::CopyFlag;
+use self::leftovers::{remove_all, remove_locks};
 use super::command::{CommandError, GitRepository};
 use super::host::{GitHost, HostError, RemoteRefs};
 
@@ -35,6 +36,13 @@ const FOLDER: usize = 12;
 const MAX_PACK: u64 = 8 << 30;
 /// Packs that may gather before they are put together.
 const MAX_PACKS: usize = 24;
+/// Time for a pack to be indexed once all of it was received: half an hour of a processor, as the command is limited
+/// to, and as much again where others have the processor.
+const INDEX_LIMIT: Duration = Duration::from_hours(1);
+/// Longest wait for whoever updates the copy, to hear if there is one. An update waits for its turn anyway.
+const READY_LIMIT: Duration = Duration::from_mins(1);
+/// Longest wait for another update of the same copy.
+const LOCK_LIMIT: Duration = Duration::from_mins(30);
 /// Updates in a row that may be stopped before the copy is made anew after all: the check of a large one may always
 /// outlast its timeout, and a clone needs no check.
 const MAX_STOPPED: u32 = 3;
@@ -47,6 +55,9 @@ pub enum MirrorError {
     /// A command on the copy failed. A copy that was damaged is made anew already.
     #[error("the gateway's copy of the repository can't be used: try again")]
     Command(#[from] CommandError),
+    /// Another update of the copy goes on for too long.
+    #[error("the gateway is still copying the repository: try again")]
+    Late,
     #[error("the gateway's folder for copies of repositories can't be used")]
     Folder(#[from] std::io::Error),
 }
@@ -229,7 +240,8 @@ impl RepoMirror {
 
     /// True if there is a copy that needs no check first.
     pub async fn is_ready(&self) -> bool {
-        !self.suspect.load(Ordering::Relaxed) && self.last.lock().await.is_some()
+        !self.suspect.load(Ordering::Relaxed)
+            && self.lock_last(READY_LIMIT).await.is_ok_and(|last| last.is_some())
     }
 
     /// True if there is a copy on disk, in whatever state.
@@ -244,7 +256,7 @@ impl RepoMirror {
     /// When the remote does not answer. See [`Self::read`].
     pub async fn sync(&self, host: &GitHost, base: &str) -> Result<RefSnapshot, MirrorError> {
         let wanted = Instant::now();
-        let mut last = self.last.lock().await;
+        let mut last = self.lock_last(LOCK_LIMIT).await?;
         if let Some(last) = last.as_ref().filter(|last| last.asked >= Some(wanted)) {
             return Ok(RefSnapshot { refs: Arc::clone(&last.refs), stale: None });
         }
@@ -282,7 +294,7 @@ impl RepoMirror {
     pub async fn read(&self, host: &GitHost, base: &str) -> Result<RefSnapshot, MirrorError> {
         match self.sync(host, base).await {
             Err(MirrorError::Host(error)) if error.is_passing() => {
-                let mut last = self.last.lock().await;
+                let mut last = self.lock_last(LOCK_LIMIT).await?;
                 if last.is_none() {
                     *last = self.left(base).await;
                 }
@@ -293,6 +305,14 @@ impl RepoMirror {
             }
             outcome => outcome,
         }
+    }
+
+    /// Waits for whoever updates the copy now.
+    async fn lock_last(
+        &self,
+        limit: Duration,
+    ) -> Result<tokio::sync::MutexGuard<'_, Option<Last>>, MirrorError> {
+        tokio::time::timeout(limit, self.last.lock()).await.map_err(|_| MirrorError::Late)
     }
 
     /// Adopts the copy that an earlier process left, if it is whole.
@@ -412,7 +432,9 @@ impl RepoMirror {
             stdin.shutdown().await.map_err(CommandError::from)?;
             Ok::<_, MirrorError>(())
         };
-        let (received, indexed) = tokio::join!(receive, index.rest());
+        let (received, indexed) = copying::join_within(receive, index.rest(), INDEX_LIMIT).await;
+        let indexed =
+            indexed.unwrap_or_else(|_| Err(CommandError::TooLong("index-pack".to_owned())));
         // A pack that was cut off is the host's failure, not the copy's.
         received?;
         indexed?;
@@ -463,39 +485,6 @@ const fn was_stopped(error: &CommandError) -> bool {
 /// do those of a clone: no number of them says anything. A pipe breaks after a start.
 fn is_unstarted(error: &CommandError) -> bool {
     matches!(error, CommandError::Run(error) if error.kind() != std::io::ErrorKind::BrokenPipe)
-}
-
-/// Removes the locks that a killed command left on refs: every later one would be refused. Only one command at a time
-/// writes them.
-fn remove_locks(dir: &Path) {
-    for name in ["HEAD.lock", "packed-refs.lock"] {
-        let _ = std::fs::remove_file(dir.join(name));
-    }
-    let mut folders = vec![dir.join("refs")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(path);
-            } else if path.extension() == Some(OsStr::new("lock")) {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-    }
-}
-
-/// Removes what was begun and not ended.
-fn remove_all(folder: &Path, prefix: &str) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(prefix) {
-            let path = entry.path();
-            let _ = if path.is_dir() {
-                std::fs::remove_dir_all(path)
-            } else {
-                std::fs::remove_file(path)
-            };
-        }
-    }
 }
 
 #[cfg(test)]

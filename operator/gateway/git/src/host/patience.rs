@@ -41,6 +41,44 @@ pub(super) async fn await_outcome<T>(
     }
 }
 
+/// Bytes that a host has to send in each [`SPEED_WINDOW`], as Git's `http.lowSpeedLimit` and `http.lowSpeedTime` have
+/// it: about 1000 a second. A large pack over a slow line takes what it takes; one that only trickles never ends.
+const LOW_SPEED: usize = 300_000;
+const SPEED_WINDOW: Duration = Duration::from_mins(5);
+/// Longest time until the first bytes of an answer: a host that puts a pack together only says that it is there.
+const FIRST_BYTES: Duration = Duration::from_mins(30);
+
+/// Speed of a transfer.
+#[derive(Debug)]
+pub(super) struct TransferSpeed {
+    /// End of the current window.
+    until: Instant,
+    /// Bytes received in this window.
+    received: usize,
+    has_begun: bool,
+}
+
+impl TransferSpeed {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { until: now + FIRST_BYTES, received: 0, has_begun: false }
+    }
+
+    /// Counts bytes that were received; false if the transfer has become too slow to go on with.
+    pub(super) fn is_enough(&mut self, bytes: usize, now: Instant) -> bool {
+        if !self.has_begun && bytes > 0 {
+            self.has_begun = true;
+            self.until = now + SPEED_WINDOW;
+        }
+        self.received = self.received.saturating_add(bytes);
+        if now < self.until {
+            return true;
+        }
+        let is_enough = self.received >= LOW_SPEED;
+        (self.until, self.received) = (now + SPEED_WINDOW, 0);
+        is_enough
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -49,6 +87,26 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_millis(200);
+
+    /// Counts the seconds until a transfer of so many bytes every second is given up; None if it is not for a day.
+    fn given_up_after(each: impl Fn(u64) -> usize) -> Option<u64> {
+        let start = Instant::now();
+        let mut speed = TransferSpeed::new(start);
+        (1..86_400)
+            .find(|second| !speed.is_enough(each(*second), start + Duration::from_secs(*second)))
+    }
+
+    #[test]
+    fn a_transfer_that_trickles_is_given_up_and_a_slow_one_is_not() {
+        assert_eq!(given_up_after(|_| 10), Some(1 + SPEED_WINDOW.as_secs()));
+        assert_eq!(given_up_after(|_| 2000), None);
+        // It is fast at first.
+        let late = given_up_after(|second| if second < 1000 { 1 << 20 } else { 1 });
+        assert!(late.is_some_and(|late| late <= 1000 + 2 * SPEED_WINDOW.as_secs()), "{late:?}");
+        // A pack is put together first.
+        assert_eq!(given_up_after(|second| if second < 1200 { 0 } else { 1 << 20 }), None);
+        assert_eq!(given_up_after(|_| 0), Some(FIRST_BYTES.as_secs()));
+    }
 
     /// Takes a body of some parts, one a while, and is silent from then on.
     async fn sent(parts: u64) -> Option<()> {

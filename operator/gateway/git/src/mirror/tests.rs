@@ -57,3 +57,29 @@ async fn locks_of_a_killed_command_do_not_cost_the_copy() {
     mirror.git.run(&["pack-refs", "--all"], b"").await.unwrap();
     assert_eq!(mirror.list_refs().await.unwrap(), refs(&[("refs/heads/main", first.as_str())]));
 }
+
+#[tokio::test]
+async fn an_update_that_does_not_end_holds_nobody_for_ever() {
+    let mirror = RepoMirror::new(PathBuf::from("/nonexistent/copy.git"));
+    let hanging = mirror.last.lock().await;
+    let late = mirror.lock_last(Duration::from_millis(10)).await.unwrap_err();
+    assert!(late.to_string().contains("still copying"), "{late}");
+    drop(hanging);
+    assert!(mirror.lock_last(LOCK_LIMIT).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_pack_is_received_for_as_long_as_it_takes_and_indexed_within_a_limit() {
+    let limit = Duration::from_millis(10);
+    let (received, indexed) =
+        copying::join_within(async { 1 }, std::future::pending::<()>(), limit).await;
+    assert_eq!((received, indexed.is_err()), (1, true));
+    // While it is received no time counts.
+    let (end, ending) = tokio::sync::oneshot::channel();
+    let receive = async {
+        tokio::time::sleep(limit * 3).await;
+        end.send(2).unwrap();
+    };
+    let ((), indexed) = copying::join_within(receive, ending, limit).await;
+    assert_eq!(indexed.unwrap(), Ok(2));
+}
