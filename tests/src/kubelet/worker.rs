@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Service};
+use k8s_openapi::api::core::v1::{Container, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::core::Status;
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -200,9 +201,7 @@ async fn prepare_volumes(entry: &Arc<PodEntry>, first: &str) {
 async fn keep_fresh(entry: Arc<PodEntry>, mut tokens: projected::ProjectedTokens) {
     let mut changes = entry.node.changes.subscribe();
     let mut pod = entry.pod.subscribe();
-    let meta = |pod: &k8s_openapi::api::core::v1::Pod| {
-        (pod.metadata.labels.clone(), pod.metadata.annotations.clone())
-    };
+    let meta = |pod: &Pod| (pod.metadata.labels.clone(), pod.metadata.annotations.clone());
     let mut seen = meta(&pod.borrow_and_update().clone());
     let mut retry = false;
     loop {
@@ -360,17 +359,33 @@ async fn publish_status(entry: &PodEntry) {
     loop {
         match entry.publish().await {
             Ok(()) => return,
-            // Gone, or another pod has the name by now.
-            Err(kube::Error::Api(status)) if crate::cluster::is_replaced(&status) => {
-                return;
+            Err(error) => {
+                let read = || async { entry.api().get_opt(&entry.name).await };
+                if let kube::Error::Api(status) = &error
+                    && is_gone(status, &entry.uid, read).await
+                {
+                    return;
+                }
+                tracing::warn!(pod = entry.name, %error, "status not published");
             }
-            Err(error) => tracing::warn!(pod = entry.name, %error, "status not published"),
         }
         tokio::select! {
             () = entry.done.cancelled() => return,
             () = tokio::time::sleep(RETRY) => {}
         }
     }
+}
+
+/// True if a refusal means that the pod is gone or was replaced. A conflict alone does not: it is also the answer where
+/// others wrote the pod at the same time, so the pod is read again.
+async fn is_gone<F>(status: &Status, uid: &str, read: impl FnOnce() -> F) -> bool
+where
+    F: Future<Output = kube::Result<Option<Pod>>>,
+{
+    if !status.is_conflict() {
+        return crate::cluster::is_replaced(status);
+    }
+    read().await.is_ok_and(|pod| pod.is_none_or(|pod| pod.uid().as_deref() != Some(uid)))
 }
 
 /// Tells the API server that nothing is left of the pod.
@@ -395,5 +410,32 @@ async fn delete_pod(entry: &PodEntry) {
             () = entry.node.shutdown.cancelled() => return,
             () = tokio::time::sleep(RETRY) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::*;
+
+    fn pod(uid: &str) -> Pod {
+        let metadata = ObjectMeta { uid: Some(uid.to_owned()), ..ObjectMeta::default() };
+        Pod { metadata, ..Pod::default() }
+    }
+
+    #[tokio::test]
+    async fn a_conflict_of_writers_does_not_end_a_pods_status() {
+        let conflict = Status { code: 409, reason: "Conflict".to_owned(), ..Status::default() };
+        let missing = Status { code: 404, reason: "NotFound".to_owned(), ..Status::default() };
+        let gone = async |status: &Status, found: kube::Result<Option<Pod>>| {
+            is_gone(status, "1", || std::future::ready(found)).await
+        };
+        assert!(!gone(&conflict, Ok(Some(pod("1")))).await, "others wrote at the same time");
+        assert!(gone(&conflict, Ok(Some(pod("2")))).await, "another one has the name");
+        assert!(gone(&conflict, Ok(None)).await);
+        let away = kube::Error::LinesCodecMaxLineLengthExceeded;
+        assert!(!gone(&conflict, Err(away)).await, "nobody knows");
+        assert!(gone(&missing, Ok(Some(pod("1")))).await);
     }
 }
