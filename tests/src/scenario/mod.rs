@@ -36,7 +36,7 @@ pub use self::expect::{
 };
 pub use self::load::{ScenarioError, scenario_schema};
 pub use self::pages::{ScenarioPage, ScenarioPages};
-pub use self::player::{ScenarioReport, ScenarioWorld, WorldError, play_scenario};
+pub use self::player::{ScenarioReport, ScenarioWorld, WorldError, observe_in_time, play_scenario};
 pub use self::servers::{ScenarioServer, ScenarioServers, ScenarioTool};
 pub use self::watch::SpectatorEvent;
 use crate::models::ModelScript;

@@ -18,6 +18,8 @@ use super::{
 
 /// Interval at which the world is observed.
 const POLL: Duration = Duration::from_millis(100);
+/// Longest time for the world to be observed once.
+const OBSERVED: Duration = Duration::from_mins(1);
 
 /// An error of the world: it did not do or show something.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +129,24 @@ pub async fn play_scenario(
     Ok(ScenarioReport { outcomes, evidence })
 }
 
+/// Observes a world whose cluster may have stopped to answer.
+///
+/// # Errors
+/// When it can't be observed, or not within a minute.
+pub async fn observe_in_time(world: &dyn ScenarioWorld) -> Result<ObservedWorld, WorldError> {
+    within(OBSERVED, world.observe()).await
+}
+
+async fn within<T>(
+    limit: Duration,
+    observing: impl Future<Output = Result<T, WorldError>>,
+) -> Result<T, WorldError> {
+    tokio::time::timeout(limit, observing).await.unwrap_or_else(|_| {
+        let seconds = limit.as_secs();
+        Err(WorldError(format!("cluster and Git host did not answer within {seconds} s")))
+    })
+}
+
 /// The first message of the conversation that was opened for a Thread.
 fn opening_message(now: &ObservedWorld, object: &Value) -> Option<String> {
     let name = &object["metadata"]["name"];
@@ -148,7 +168,7 @@ struct Player<'a> {
 
 impl Player<'_> {
     async fn look(&mut self) -> Result<(), WorldError> {
-        let now = self.world.observe().await?;
+        let now = observe_in_time(self.world).await?;
         for event in find_changes(&self.seen, &now) {
             (self.on_event)(event);
         }
@@ -252,5 +272,18 @@ impl Player<'_> {
             evidence.ran.push(ran.unwrap_or_else(|e| CommandRun { exit: None, output: e.0 }));
         }
         Ok(evidence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_world_that_never_answers_is_an_error() {
+        let limit = Duration::from_millis(10);
+        let error = within(limit, std::future::pending::<Result<(), _>>()).await.unwrap_err();
+        assert!(error.0.contains("did not answer"), "{error}");
+        assert_eq!(within(limit, async { Ok(1) }).await.unwrap(), 1);
     }
 }

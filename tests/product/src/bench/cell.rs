@@ -26,7 +26,7 @@ use crate::demo::world::StackWorld;
 use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::place::InstallPlace;
-use codebutler_testbed::scenario::ScenarioWorld as _;
+use codebutler_testbed::scenario::{ScenarioWorld as _, observe_in_time};
 use codebutler_testbed::stack::outside::{ModelProvider, ModelSource, StackSurroundings};
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions, manifests};
 
@@ -211,7 +211,7 @@ impl BenchTrial<'_> {
         let mut interject = self.setting.interject.as_ref();
         loop {
             tokio::time::sleep(LOOK).await;
-            let seen = world.observe().await?;
+            let seen = observe_in_time(&world).await?;
             anyhow::ensure!(
                 seen.script_failures.is_empty(),
                 "the script was left: {}",
