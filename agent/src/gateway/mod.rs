@@ -45,6 +45,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of bytes of a call that the gateway does not take. Without any, bytes to a node that is gone are repeated for
 /// a quarter of an hour.
 const UNREAD: Duration = Duration::from_mins(2);
+/// Longest silence of the gateway before an answer to Git, and in the middle of one: it waits for another copy of the
+/// repository for at most half an hour.
+const SILENCE: Duration = Duration::from_mins(45);
 /// Default timeout of a call, for everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// For what is told again anyway.
@@ -130,6 +133,15 @@ impl GatewayClient {
         ca: &Path,
         token: &Path,
     ) -> Result<Self, GatewayError> {
+        Self::with_silence(url, address, (ca, token), SILENCE)
+    }
+
+    fn with_silence(
+        url: &str,
+        address: Option<SocketAddr>,
+        (ca, token): (&Path, &Path),
+        silence: Duration,
+    ) -> Result<Self, GatewayError> {
         // One provider for the process; another part of it may have chosen it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = |what, why: String| GatewayError::Config { what, why };
@@ -146,6 +158,7 @@ impl GatewayClient {
         }
         let build = |unread: Option<Duration>| {
             let mut client = reqwest::Client::builder()
+                .read_timeout(silence)
                 .tls_certs_only(roots.clone())
                 .https_only(true)
                 .no_proxy()

@@ -8,7 +8,7 @@ use tokio_rustls::TlsAcceptor;
 use super::*;
 
 /// Starts a gateway that reads requests and answers none, and returns its client.
-async fn silent_gateway(dir: &Path) -> GatewayClient {
+async fn silent_gateway(dir: &Path, silence: Duration) -> GatewayClient {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let made = rcgen::generate_simple_self_signed(["gateway".to_owned()]).unwrap();
     let (ca, token) = (dir.join("ca.crt"), dir.join("token"));
@@ -29,13 +29,14 @@ async fn silent_gateway(dir: &Path) -> GatewayClient {
             });
         }
     });
-    GatewayClient::new("https://gateway:1", Some(address), &ca, &token).unwrap()
+    let files = (ca.as_path(), token.as_path());
+    GatewayClient::with_silence("https://gateway:1", Some(address), files, silence).unwrap()
 }
 
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_and_may_be_repeated() {
     let dir = tempfile::tempdir().unwrap();
-    let gateway = silent_gateway(dir.path()).await;
+    let gateway = silent_gateway(dir.path(), SILENCE).await;
     // No call is made but from this request: without a limit of its own it has this one.
     for path in [path::SESSION, path::ISSUES, path::PULLS, path::PULL_REQUEST] {
         let request = gateway.request(Method::GET, path).unwrap().build().unwrap();
@@ -45,4 +46,13 @@ async fn a_call_that_is_never_answered_ends_and_may_be_repeated() {
     let request = gateway.request(Method::GET, path::SESSION).map(|call| call.timeout(short));
     let error = send_once(request).await.err().unwrap();
     assert!(lasting::is_over(&error) && error.may_pass(), "{error}");
+}
+
+#[tokio::test]
+async fn git_does_not_wait_for_ever_for_a_gateway_that_is_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = silent_gateway(dir.path(), Duration::from_millis(50)).await;
+    let request = gateway.raw(Method::GET, path::GIT, None).unwrap();
+    let error = request.send().await.unwrap_err();
+    assert!(error.is_timeout(), "{error:?}");
 }
