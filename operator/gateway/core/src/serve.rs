@@ -4,8 +4,11 @@ mod heads;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::ready;
 use std::time::Duration;
 
 use axum::Router;
@@ -19,9 +22,11 @@ use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::{CancellationToken, PollSemaphore};
 
 use self::heads::{ReadStream, RequestHeads};
 
@@ -55,6 +60,7 @@ pub async fn serve_agents(
     (connections, shutdown): (&TaskGroup, CancellationToken),
 ) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let turns = Arc::new(Semaphore::new(1));
     let addresses = ConnectionAddresses::default();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
@@ -65,8 +71,15 @@ pub async fn serve_agents(
                 };
                 let service = TowerToHyperService::new(app.clone());
                 let (acceptor, shutdown) = (acceptor.clone(), shutdown.clone());
+                let turns = PollSemaphore::new(Arc::clone(&turns));
                 connections.spawn(async move {
-                    serve_connection(stream, acceptor, service, limits, shutdown).await;
+                    let _ = stream.set_nodelay(true);
+                    let accepting = take_turns(turns, acceptor.accept(stream));
+                    match timeout(PATIENCE, accepting).await {
+                        Ok(Ok(stream)) => serve_connection(stream, service, limits, shutdown).await,
+                        Ok(Err(error)) => tracing::debug!(%error, "tls_handshake_failed"),
+                        Err(_) => tracing::debug!("tls_handshake_timed_out"),
+                    }
                     drop(share);
                 });
             }
@@ -80,19 +93,23 @@ pub async fn serve_agents(
     drop(listener);
 }
 
+/// Lets one future at a time compute: the handshakes of hundreds of clients that come at once would otherwise stand on
+/// all threads, before the acknowledgement of a message. A future that waits for its client holds no turn.
+async fn take_turns<F: Future>(mut turns: PollSemaphore, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(move |context| {
+        let _turn = ready!(turns.poll_acquire(context));
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
 async fn serve_connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
+    stream: TlsStream<TcpStream>,
     service: TowerToHyperService<Router>,
     limits: ConnectionLimits,
     shutdown: CancellationToken,
 ) {
-    let _ = stream.set_nodelay(true);
-    let stream = match timeout(PATIENCE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "tls_handshake_failed"),
-        Err(_) => return tracing::debug!("tls_handshake_timed_out"),
-    };
     let heads = RequestHeads::default();
     let asked = heads.clone();
     let service = service_fn(move |request| {
@@ -173,9 +190,10 @@ mod tests {
     use rustls::pki_types::{PrivateKeyDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
     use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_rustls::TlsConnector;
-    use tokio_rustls::client::TlsStream;
+    use tokio_rustls::client::TlsStream as ClientStream;
     use tokio_util::sync::DropGuard;
 
     const SOON: Duration = Duration::from_secs(20);
@@ -221,17 +239,46 @@ mod tests {
             TcpStream::connect(self.address).await.unwrap()
         }
 
-        async fn tls(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        async fn tls(&self) -> std::io::Result<ClientStream<TcpStream>> {
             let name = ServerName::try_from("here").unwrap();
             self.connector.connect(name, self.tcp().await).await
         }
     }
 
-    async fn asks(stream: &mut TlsStream<TcpStream>) -> bool {
+    async fn asks(stream: &mut ClientStream<TcpStream>) -> bool {
         let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await;
         let mut answer = [0; 1024];
         let Ok(length) = stream.read(&mut answer).await else { return false };
         sent.is_ok() && answer[..length].starts_with(b"HTTP/1.1 200")
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn handshakes_compute_one_after_another_and_who_waits_for_a_client_holds_none_up() {
+        let (turns, at_once) = (Arc::new(Semaphore::new(1)), Arc::new(AtomicUsize::new(0)));
+        let compute = |at_once: Arc<AtomicUsize>| async move {
+            for _ in 0..20 {
+                assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0);
+                std::thread::yield_now();
+                at_once.fetch_sub(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        };
+        let _silent = tokio::spawn(take_turns(
+            PollSemaphore::new(Arc::clone(&turns)),
+            std::future::pending::<()>(),
+        ));
+        let handshakes = (0..50).map(|_| {
+            let turns = PollSemaphore::new(Arc::clone(&turns));
+            tokio::spawn(take_turns(turns, compute(Arc::clone(&at_once))))
+        });
+        let done = futures::future::join_all(handshakes.collect::<Vec<_>>());
+        for outcome in timeout(SOON, done).await.expect("nobody is held up") {
+            outcome.unwrap();
+        }
+        // With all of it: those who send nothing, and one who does.
+        let port = Port::open(ConnectionLimits::default()).await;
+        let _silent = [port.tcp().await, port.tcp().await, port.tcp().await];
+        assert!(asks(&mut port.tls().await.unwrap()).await);
     }
 
     #[tokio::test]
