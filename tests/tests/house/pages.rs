@@ -41,6 +41,16 @@ pub(crate) fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+#[test]
+fn no_page_holds_what_a_conflict_left() {
+    let left =
+        |line: &&str| ["<<<<<<< ", "||||||| ", ">>>>>>> "].iter().any(|m| line.starts_with(m));
+    let all = pages();
+    let found: Vec<_> =
+        all.iter().filter_map(|(name, text)| Some((name, text.lines().find(left)?))).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// Anchors of a page's headings, as GitHub makes them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text);
