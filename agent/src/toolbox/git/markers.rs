@@ -7,8 +7,9 @@ use git2::{Index, Oid, Repository};
 use super::worktree::{WorktreeScanner, conflicting_files, name_left};
 use crate::toolbox::ToolError;
 
-/// Beginnings of the conflict markers that a merge left to be settled.
-const MARKERS: [&[u8]; 2] = [b"<<<<<<< ", b">>>>>>> "];
+/// Beginnings of the conflict markers that a merge left to be settled. The middle one is there where Git is told to show
+/// the common ancestor, too (`merge.conflictStyle`).
+const MARKERS: [&[u8]; 3] = [b"<<<<<<< ", b"||||||| ", b">>>>>>> "];
 
 /// The first line of a file that shows that it holds both sides of a merge. What a link leads to is not looked at.
 pub(super) fn find_marker(path: &Path) -> Option<usize> {

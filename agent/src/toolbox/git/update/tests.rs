@@ -69,6 +69,9 @@ fn a_conflict_is_left_in_the_files_until_it_is_settled() {
     assert_eq!(f.file("c"), "3");
     let refused = try_commit(&f, "Merge").unwrap_err().to_string();
     assert!(refused.contains("both sides of the merge still (line 1)"), "{refused}");
+    f.write("README", "both\n||||||| 1234567\nold\n");
+    let refused = try_commit(&f, "Merge").unwrap_err().to_string();
+    assert!(refused.contains("both sides of the merge still (line 2)"), "{refused}");
     // Cut off after that: what was begun by an earlier call stays as it was left.
     f.write("README", "both\n");
     let key = update_key(&f.place).unwrap();
