@@ -33,8 +33,7 @@ pub struct StreamedAnswer {
     event: Vec<u8>,
     head: Map<String, Value>,
     choices: BTreeMap<u64, StreamedChoice>,
-    /// Usage as it came: money never passes through a float.
-    usage: Option<Box<RawValue>>,
+    usage: Option<StreamedUsage>,
     error: Option<Value>,
     /// True if the end was announced.
     done: bool,
@@ -42,6 +41,14 @@ pub struct StreamedAnswer {
     has_gap: bool,
     /// Pieces with something of the answer in them: most servers send one for each token.
     pieces: u64,
+}
+
+#[derive(Debug)]
+struct StreamedUsage {
+    /// Usage as it came: money never passes through a float.
+    told: Box<RawValue>,
+    /// True if it came without a piece of the answer, as it does at the end.
+    is_alone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -105,11 +112,21 @@ impl StreamedAnswer {
         self.has_gap
     }
 
-    /// The bill that the stream has told so far, whatever became of the answer.
+    /// The bill that the stream has told, whatever became of the answer. Some providers report the usage so far with each
+    /// piece: of an answer that broke off, that is less than what is billed.
     pub fn bill(&self) -> Option<ProviderBill> {
-        let usage = self.usage.as_ref()?.get();
+        let usage = self.usage.as_ref()?;
+        if !(usage.is_alone || self.done || self.has_ended()) {
+            return None;
+        }
+        let usage = usage.told.get();
         let bill = billing::read_bill(format!("{{\"choices\":[],\"usage\":{usage}}}").as_bytes());
         bill.filter(|bill| bill.reported)
+    }
+
+    /// True if a choice has come to its end.
+    fn has_ended(&self) -> bool {
+        self.choices.values().any(|choice| choice.end.contains_key("finish_reason"))
     }
 
     /// Reads what is left at the end of the stream.
@@ -122,8 +139,7 @@ impl StreamedAnswer {
     /// The whole answer in OpenAI's form; nothing if the stream broke off.
     pub fn into_whole(mut self) -> Option<Vec<u8>> {
         self.end();
-        let ended = self.choices.values().any(|choice| choice.end.contains_key("finish_reason"));
-        if self.error.is_none() && (self.has_gap || !self.done && !ended) {
+        if self.error.is_none() && (self.has_gap || !self.done && !self.has_ended()) {
             return None;
         }
         let said = self.choices.values().any(StreamedChoice::says_something);
@@ -156,7 +172,7 @@ impl StreamedAnswer {
             fields.insert("choices", to_raw_value(&choices.collect::<Vec<_>>()).ok()?);
         }
         if let Some(usage) = self.usage {
-            fields.insert("usage", usage);
+            fields.insert("usage", usage.told);
         }
         serde_json::to_vec(&fields).ok()
     }
@@ -225,7 +241,9 @@ impl StreamedAnswer {
             && let Ok(WithUsage { usage: Some(usage) }) = serde_json::from_slice(data)
             && usage.get().starts_with('{')
         {
-            self.usage = Some(usage.to_owned());
+            let choices = chunk.get("choices").and_then(Value::as_array);
+            let is_alone = choices.is_none_or(Vec::is_empty);
+            self.usage = Some(StreamedUsage { told: usage.to_owned(), is_alone });
         }
         for name in HEAD {
             match chunk.remove(name) {

@@ -274,6 +274,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_an_answer_cost_so_far_is_not_its_bill_where_it_breaks_off() {
+        const COUNTED: [&str; 2] = [
+            PIECES[0],
+            "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1}}\n\n",
+        ];
+        const SUMMED_UP: [&str; 3] = [
+            PIECES[0],
+            COUNTED[1],
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\n",
+        ];
+        let patience = AnswerPatience { begin: LATE, idle: LATE, whole: LATE };
+        let (whole, _) = read(&COUNTED, Duration::ZERO, patience).await;
+        assert!(matches!(whole, Err(ModelError::Lost)), "{whole:?}");
+        let (whole, _) = read(&SUMMED_UP, Duration::ZERO, patience).await;
+        assert_eq!(whole.unwrap_err().bill().unwrap().usage.completion_tokens, 3);
+    }
+
+    #[tokio::test]
     async fn an_answer_that_stops_is_lost() {
         let patience = AnswerPatience { begin: LATE, idle: SOON, whole: LATE };
         let (whole, _) = read(&PIECES[..2], Duration::ZERO, patience).await;
