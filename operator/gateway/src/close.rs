@@ -130,13 +130,7 @@ async fn run_closing(
                 }
             }
         }
-        ClosingChoice::Discard => {
-            if let Some(pull) = pull.as_ref().filter(|pull| pull.is_open()) {
-                github.close_pull(pull.number).await?;
-            }
-            ending.close("Closed without merging", pull.as_ref(), &last.work).await?;
-            Ok(ThreadClosed { merge_commit: None, waiting: None })
-        }
+        ClosingChoice::Discard => ending.discard(pull.as_ref(), &last.work).await,
     }
 }
 
@@ -249,6 +243,29 @@ impl Ending<'_> {
         let short: String = commit.chars().take(10).collect();
         // The pull request already tells each role's work, so the report omits it.
         self.close(&format!("Merged #{} as `{short}`", pull.number), Some(pull), "").await
+    }
+
+    /// Closes the Thread without a merge, unless somebody has merged at GitHub meanwhile: that can't be taken back here.
+    async fn discard(
+        &self,
+        pull: Option<&GitHubPull>,
+        work: &str,
+    ) -> Result<ThreadClosed, ApiError> {
+        if let Some(pull) = pull {
+            if let Some(commit) = merge_commit(pull)? {
+                self.merged(pull, &commit).await?;
+                return Ok(ThreadClosed { merge_commit: Some(commit), waiting: None });
+            }
+            if pull.is_open() {
+                self.github.close_pull(pull.number).await?;
+            }
+            // Nobody asks about the pull request of a closed Thread any more.
+            let now = PullRequest { state: Some(PullState::Closed), ..pull.record() };
+            let written = self.gateway.threads.set_pull_request(&self.key(), &now).await;
+            written.map_err(|error| explain_unwritten(&error))?;
+        }
+        self.close("Closed without merging", pull, work).await?;
+        Ok(ThreadClosed { merge_commit: None, waiting: None })
     }
 
     /// Closes the Thread with a report; each role's `work` is in it only where no page has that.

@@ -1,5 +1,6 @@
 //! Closing of a thread.
 
+use codebutler_crds::thread::PullState;
 use serde_json::{Value, json};
 
 use super::pull_request::with_a_commit;
@@ -118,6 +119,21 @@ async fn a_discarded_thread_leaves_main_alone() {
         said.iter().any(|text| text.starts_with("Closed without merging: Fix the total\n<http")),
         "{said:?}"
     );
+    // Nobody asks GitHub about it any more, and pages show what is on record.
+    let recorded = world.thread().await.status.unwrap().pull_request.unwrap();
+    assert_eq!(recorded.state, Some(PullState::Closed));
+}
+
+#[tokio::test]
+async fn what_somebody_merged_at_github_is_not_called_discarded() {
+    let world = decided("discard").await;
+    let number = world.thread().await.status.unwrap().pull_request.unwrap().number;
+    let merged = world.remote.merge(number, "ana").await.unwrap();
+    let (status, closed) = world.post("lead", CLOSE, &summary()).await;
+    assert_eq!((status, &closed["mergeCommit"]), (200, &json!(merged)), "{closed}");
+    let said = posts(&world);
+    assert!(said.iter().any(|text| text.starts_with("Merged #1 as `")), "{said:?}");
+    assert!(!said.iter().any(|text| text.contains("without merging")), "{said:?}");
 }
 
 #[tokio::test]
