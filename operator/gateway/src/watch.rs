@@ -167,6 +167,19 @@ impl PollMemory {
         known.is_none_or(|known| known.is_due(now)).then(|| told.head.clone())
     }
 
+    /// Places of the pull requests whose checks may say something else by now, with their commits. Those that were not
+    /// looked at for longest come first: where the budget is not enough for all, each has its turn.
+    fn by_last_look(&self, keys: &[ThreadKey], now: Instant) -> Vec<(usize, String)> {
+        let due = keys.iter().enumerate().filter_map(|(at, key)| {
+            let head = self.unchecked(key, now)?;
+            let known = self.checked.get(key).filter(|known| known.head == head);
+            Some((known.map(|known| known.looked), at, head))
+        });
+        let mut due: Vec<_> = due.collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, at, head)| (at, head)).collect()
+    }
+
     /// Leaves the Repo alone for a while after an error.
     fn pause(&mut self, error: &GitHubError) {
         self.failures += 1;
@@ -294,13 +307,13 @@ async fn look_at_checks(
     if gateway.context.history.store().is_none() {
         return Ok(());
     }
-    for thread in threads {
-        let key = ThreadKey::from(&**thread);
-        let head = memory.unchecked(&key, Instant::now());
-        let Some(head) = head.filter(|_| memory.budget.has_any()) else {
-            continue;
-        };
+    let keys: Vec<ThreadKey> = threads.iter().map(|thread| ThreadKey::from(&**thread)).collect();
+    for (at, head) in memory.by_last_look(&keys, Instant::now()) {
+        if !memory.budget.has_any() {
+            break;
+        }
         memory.budget.spend(CHECKS);
+        let (thread, key) = (&threads[at], keys[at].clone());
         let checks = match github.checks(&head).await {
             Ok(checks) => checks,
             Err(error) if error.wait().is_some() => return Err(error),
@@ -463,5 +476,25 @@ mod tests {
         assert_eq!(memory.unchecked(&key, later).as_deref(), Some("a"));
         memory.told.insert(key.clone(), at("b"));
         assert_eq!(memory.unchecked(&key, now).as_deref(), Some("b"), "another push");
+    }
+
+    #[test]
+    fn checks_that_were_not_looked_at_for_longest_come_first() {
+        let key = |name: &str| ThreadKey { namespace: "team".into(), name: name.into() };
+        let keys = ["a", "b", "new", "pushed"].map(key);
+        let mut memory = PollMemory::default();
+        let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };
+        let begun = Instant::now();
+        for (key, seconds) in keys.iter().zip([20, 10, 0, 30]) {
+            memory.told.insert(key.clone(), at("1"));
+            let looked = begun + Duration::from_secs(seconds);
+            let known = CheckPoll::of(None, "1".into(), &[], looked);
+            memory.checked.insert(key.clone(), known);
+        }
+        memory.checked.remove(&keys[2]);
+        memory.told.insert(keys[3].clone(), at("2"));
+        let due = memory.by_last_look(&keys, begun + Duration::from_mins(1));
+        let places: Vec<usize> = due.iter().map(|(at, _)| *at).collect();
+        assert_eq!(places, [2, 3, 1, 0]);
     }
 }

@@ -32,6 +32,8 @@ const AT_REST: Duration = Duration::from_mins(30);
 #[derive(Clone, Debug)]
 pub(super) struct CheckPoll {
     pub(super) head: String,
+    /// Time of that look.
+    pub(super) looked: Instant,
     /// Looks in a row that found no checks.
     looks: u32,
     /// Absent: in the next round.
@@ -59,7 +61,7 @@ impl CheckPoll {
             all if all.iter().all(|check| is(&FINE, check)) => Some(AT_REST),
             _ => Some(AFTER_FAILURE),
         };
-        Self { head, looks, again: pause.map(|pause| now + pause) }
+        Self { head, looked: now, looks, again: pause.map(|pause| now + pause) }
     }
 }
 
