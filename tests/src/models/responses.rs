@@ -35,8 +35,9 @@ const FIELDS: [&str; 16] = [
     "tool_choice",
     "tools",
 ];
-/// Beginnings of the names of models that take `reasoning`.
+/// Beginnings of the names of models that take `reasoning`, and parts of those that take no low effort all the same.
 const THINKERS: [&str; 3] = ["gpt-5", "gpt-6", "o3"];
+const FIXED: [&str; 2] = ["-chat", "-pro"];
 /// Prices in nano-dollars: of a token sent, of one received, and of a search.
 const SENT: u64 = 1_000;
 const RECEIVED: u64 = 5_000;
@@ -87,7 +88,9 @@ fn find_refusal(shared: &SharedModels, request: &Value) -> Option<(StatusCode, S
     if request["input"].as_str().is_none_or(str::is_empty) {
         return wrong("Missing required parameter: 'input'.".to_owned());
     }
-    if !request["reasoning"].is_null() && !THINKERS.iter().any(|one| model.starts_with(one)) {
+    let takes_effort = THINKERS.iter().any(|one| model.starts_with(one))
+        && !FIXED.iter().any(|one| model.contains(one));
+    if !request["reasoning"].is_null() && !takes_effort {
         return wrong(
             "Unsupported parameter: 'reasoning.effort' is not supported with this model."
                 .to_owned(),

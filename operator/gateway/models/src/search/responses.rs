@@ -13,13 +13,30 @@ use crate::request::{ForwardableRequest, RequestError};
 
 /// Beginnings of the names of models that have the tool, and parts of those that lack it all the same.
 const ABLE: [&str; 6] = ["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o3", "o4-mini"];
-const UNABLE: [&str; 6] = ["gpt-4.1-nano", "-audio", "-realtime", "-transcribe", "-tts", "-image"];
-/// Beginnings of the names of models that think before they answer.
+const UNABLE: [&str; 8] = [
+    "gpt-4.1-nano",
+    "o3-mini",
+    "-audio",
+    "-realtime",
+    "-transcribe",
+    "-tts",
+    "-image",
+    // They research for minutes, with many searches.
+    "-deep-research",
+];
+/// Beginnings of the names of models that think before they answer, and parts of those that take no low effort all the
+/// same: they have one of their own.
 const THINKERS: [&str; 4] = ["gpt-5", "gpt-6", "o3", "o4"];
+const FIXED: [&str; 2] = ["-chat", "-pro"];
 
 /// True for models of OpenAI's that search in the Responses API.
 pub(super) fn can_search(id: &str) -> bool {
     ABLE.iter().any(|able| id.starts_with(able)) && !UNABLE.iter().any(|one| id.contains(one))
+}
+
+/// True for models that can be asked to think little. Others refuse the field, or the value.
+fn takes_low_effort(id: &str) -> bool {
+    THINKERS.iter().any(|one| id.starts_with(one)) && !FIXED.iter().any(|one| id.contains(one))
 }
 
 /// The request that has `task` done, with one search at most. `max_tokens` is renamed when it is sent.
@@ -50,8 +67,8 @@ pub(super) fn native_body(
     let mut fields: BTreeMap<&str, &RawValue> =
         others.filter(|(name, _)| *name != "max_tokens").collect();
     fields.extend([("model", &*model), ("max_output_tokens", &*most)]);
-    // Thoughts count towards the longest answer; other models refuse the field.
-    if THINKERS.iter().any(|one| shape.id.starts_with(one)) {
+    // Thoughts count towards the longest answer.
+    if takes_low_effort(shape.id) {
         fields.insert("reasoning", &*effort);
     }
     serde_json::to_vec(&fields).map_err(|_| RequestError::NotJson)
@@ -160,10 +177,26 @@ mod tests {
         for able in ["gpt-5.6", "gpt-4o-mini", "gpt-4.1", "o3", "gpt-6-astra"] {
             assert!(can_search(able), "{able}");
         }
-        for unable in
-            ["gpt-4.1-nano", "gpt-4o-transcribe", "gpt-4o-audio-preview", "gpt-3.5-turbo", "qwen3"]
-        {
+        for unable in [
+            "gpt-4.1-nano",
+            "gpt-4o-transcribe",
+            "gpt-4o-audio-preview",
+            "gpt-3.5-turbo",
+            "qwen3",
+            "o3-mini",
+            "o4-mini-deep-research",
+        ] {
             assert!(!can_search(unable), "{unable}");
+        }
+    }
+
+    #[test]
+    fn only_models_that_take_a_low_effort_are_asked_for_it() {
+        for able in ["gpt-5.6", "gpt-5-mini", "o3", "o4-mini"] {
+            assert!(takes_low_effort(able), "{able}");
+        }
+        for unable in ["gpt-4.1", "gpt-4o", "gpt-5-chat-latest", "gpt-5-pro"] {
+            assert!(!takes_low_effort(unable), "{unable}");
         }
     }
 }
