@@ -76,8 +76,7 @@ pub(crate) async fn read_whole(
     let bill = bill.map(|bill| match job {
         // A chat about a recording is billed by its tokens.
         ModelJob::Speech(recording) if bill.completed && !recording::is_chat(&answer) => {
-            let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
-            with_length(bill, bytes)
+            with_length(bill, recording.speech_bytes())
         }
         ModelJob::Search(_) if bill.completed => {
             ProviderBill { searches: search::billed_searches(&answer), ..bill }

@@ -10,6 +10,8 @@ use super::request::{RequestError, check_model};
 /// Fields that are passed on.
 const FIELDS: [&str; 4] = ["language", "prompt", "response_format", "temperature"];
 const LONGEST: usize = 8 * 1024;
+/// Times by which a minute of a lean video (128 kbit/s) is larger than one of lean speech.
+const VIDEO: u64 = 16;
 
 /// Reason why a form is not forwarded.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +36,8 @@ pub struct RecordingForm {
     pub file_name: String,
     pub content_type: String,
     pub fields: Vec<(String, String)>,
+    /// True for a video clip that Slack itself describes as one: what a role says of its own form makes nothing cheaper.
+    is_video: bool,
 }
 
 impl RecordingForm {
@@ -81,14 +85,21 @@ impl RecordingForm {
         if format.is_some_and(|(_, format)| !matches!(format.as_str(), "json" | "verbose_json")) {
             return Err(FormError::Format);
         }
-        Ok(Self { model, sound, file_name, content_type, fields })
+        Ok(Self { model, sound, file_name, content_type, fields, is_video: false })
     }
 
     /// Makes a form of a recording that nobody sent as a form.
     pub fn of(model: String, (name, kind): (&str, &str), sound: Bytes) -> Self {
         let kind: String = kind.chars().filter(char::is_ascii_graphic).take(100).collect();
         let (file_name, fields) = (plain_name(name), Vec::new());
-        Self { model, sound, file_name, content_type: kind, fields }
+        let is_video = kind.starts_with("video/");
+        Self { model, sound, file_name, content_type: kind, fields, is_video }
+    }
+
+    /// Bytes of speech for which its length is estimated. Most of a video are its pictures.
+    pub fn speech_bytes(&self) -> u64 {
+        let bytes = u64::try_from(self.sound.len()).unwrap_or(u64::MAX);
+        if self.is_video { bytes / VIDEO } else { bytes }
     }
 
     /// The form to forward, and its type, for the model with this id.
@@ -155,6 +166,21 @@ mod tests {
         assert_eq!((again.model.as_str(), &again.sound[..]), ("whisper-1", &b"RIFF"[..]));
         assert_eq!(again.fields, [("language".to_owned(), "es".to_owned())]);
         assert!(!again.file_name.contains('"'));
+    }
+
+    #[tokio::test]
+    async fn a_video_clip_counts_as_the_speech_in_it_where_slack_says_that_it_is_one() {
+        let of = |name, kind| {
+            let sound = Bytes::from_static(&[0; 1600]);
+            RecordingForm::of("whisper-1".to_owned(), (name, kind), sound)
+        };
+        let clip = of("clip.mp4", "video/mp4");
+        assert_eq!(clip.speech_bytes(), 100);
+        assert_eq!(of("clip.m4a", "audio/mp4").speech_bytes(), 1600);
+        let (kind, body) = clip.body("whisper-1");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+        let own = RecordingForm::read(&headers, body, &models()).await.unwrap();
+        assert_eq!((own.content_type.as_str(), own.speech_bytes()), ("video/mp4", 1600));
     }
 
     #[tokio::test]

@@ -97,7 +97,7 @@ impl ModelJob {
                 estimate::estimate_chat(body, Some(request.cap(shape)), 1, price) + shown + search
             }
             Self::Speech(recording) => {
-                let bytes = u64::try_from(recording.sound.len()).unwrap_or(u64::MAX);
+                let bytes = recording.speech_bytes();
                 let by_minute = estimate::estimate_recording(bytes, price);
                 let form = RecordingShape::of(shape);
                 if form == RecordingShape::Form {
