@@ -147,6 +147,16 @@ pub(super) fn page_text(body: &[u8], html: bool) -> String {
 const HEAD: usize = 64 * 1024;
 const LONG_TITLE: usize = 1_000;
 const TITLE: usize = 300;
+/// Tags that are looked at: honest pages have one, and one in a remark or two.
+const TAGS: usize = 10;
+/// Parts of a head in which a tag is none.
+const NO_MARKUP: [(&str, &str); 3] =
+    [("<!--", "-->"), ("<script", "</script"), ("<style", "</style")];
+
+/// True for what ends the name of a tag.
+const fn ends_name(c: char) -> bool {
+    c == '>' || c.is_ascii_whitespace()
+}
 
 /// The title of a page, which is not laid out with what it shows.
 fn page_title(body: &[u8]) -> Option<String> {
@@ -154,7 +164,13 @@ fn page_title(body: &[u8]) -> Option<String> {
     // As long as the head itself: places in one are those in the other.
     let lower = head.to_ascii_lowercase();
     let lower = &lower[..lower.find("<body").unwrap_or(lower.len())];
-    let tag = lower.find("<title>").or_else(|| lower.find("<title "))?;
+    let is_inside = |at: usize, (begin, end): (&str, &str)| {
+        let begun = lower[..at].rfind(begin);
+        begun.is_some_and(|begun| !lower[begun..at].contains(end))
+    };
+    let tags = lower.match_indices("<title").map(|(at, _)| at);
+    let tags = tags.filter(|at| lower[at + "<title".len()..].starts_with(ends_name));
+    let tag = tags.take(TAGS).find(|at| !NO_MARKUP.iter().any(|part| is_inside(*at, *part)))?;
     let from = tag + lower[tag..].find('>')? + 1;
     let words = &head[from..from + lower[from..].find("</title")?];
     let words = &words[..words.floor_char_boundary(LONG_TITLE)];
@@ -218,6 +234,8 @@ mod tests {
         for none in ["<title>never closed", "<body><svg><title>Icon</title></svg>", ""] {
             assert_eq!(page_title(none.as_bytes()), None, "{none}");
         }
+        let decoys = "<!-- <title>Old</title> --><script>var t = '<title>Script</title>';</script><title\n>New</title>";
+        assert_eq!(first(decoys), "New");
         let heading = text("<title>Cart</title>", "<h1>Cart</h1><p>Words.</p>");
         assert_eq!(heading.matches("Cart").count(), 1, "{heading}");
     }
