@@ -164,6 +164,8 @@ fn a_union_stands_alone_with_the_types_of_its_branches() {
         json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
     let mut either = both.clone();
     either["anyOf"] = json!([{"required": ["a"]}, {"required": ["b"]}]);
+    let mut within = both.clone();
+    within["allOf"] = json!([{"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}]);
     let mut wider = object("a");
     wider["oneOf"] = json!([object("b"), {"required": ["a"]}]);
     let mut list = json!({"type": "array", "items": {"type": "string"}});
@@ -180,7 +182,16 @@ fn a_union_stands_alone_with_the_types_of_its_branches() {
             json!({"oneOf": [object("a"), object("b")]}),
         ),
         (either, both.clone()),
+        (within, both.clone()),
+        (
+            json!({"allOf": [object("a")], "anyOf": [object("b"), {"required": ["a"]}]}),
+            both.clone(),
+        ),
         (wider, both),
+        (
+            json!({"type": "string", "anyOf": [{"anyOf": [{"maxLength": 2}, {"enum": ["all"]}]}]}),
+            json!({"anyOf": [{"type": "string", "maxLength": 2}, {"type": "string", "enum": ["all"]}]}),
+        ),
         (list, json!({"type": "array", "items": {"type": "string"}})),
         (json!({"anyOf": [{"not": {}}, {"type": "string"}]}), json!({"type": "string"})),
         (

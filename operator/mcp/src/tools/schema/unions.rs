@@ -6,6 +6,11 @@ use serde_json::{Map, Value, json};
 use super::parse::merge_branches;
 use super::{Cleaner, SchemaDialect};
 
+/// Said where a union is left out.
+const LEFT: &str = "conditions between arguments are left to the server";
+/// Keywords of unions of which one branch holds.
+const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
+
 impl Cleaner<'_> {
     pub(super) fn clean_unions(
         &mut self,
@@ -20,7 +25,7 @@ impl Cleaner<'_> {
             merge_branches(clean, &branches, true);
         }
         let is_gemini = self.dialect == SchemaDialect::Gemini;
-        for union in ["anyOf", "oneOf"] {
+        for union in UNIONS {
             let Some(Value::Array(branches)) = fields.get(union) else { continue };
             if is_gemini && branches.iter().any(is_null) {
                 clean.insert("nullable".to_owned(), json!(true));
@@ -41,18 +46,36 @@ impl Cleaner<'_> {
                 }
                 continue;
             }
-            if is_structured(fields) {
+            if is_structured(fields) || clean.contains_key("properties") {
                 self.join_union(&cleaned, clean);
                 continue;
             }
-            let kind = clean.remove("type").filter(|_| !is_gemini);
-            for branch in cleaned.iter_mut().filter_map(Value::as_object_mut) {
-                if let Some(kind) = kind.as_ref().filter(|_| !is_typed(branch)) {
+            let keyword = if is_gemini { "anyOf" } else { union };
+            clean.insert(keyword.to_owned(), Value::Array(cleaned));
+        }
+        self.part_unions(fields, clean);
+    }
+
+    /// Parts unions, those of branches of other ones among them, from the type beside them.
+    fn part_unions(&mut self, fields: &Map<String, Value>, clean: &mut Map<String, Value>) {
+        let has_union = UNIONS.iter().any(|union| clean.contains_key(*union));
+        if !has_union || !clean.contains_key("type") {
+            return;
+        }
+        if is_structured(fields) || clean.contains_key("properties") {
+            clean.retain(|keyword, _| !UNIONS.contains(&keyword.as_str()));
+            self.note(LEFT);
+            return;
+        }
+        let kind = clean.remove("type").filter(|_| self.dialect != SchemaDialect::Gemini);
+        let Some(kind) = kind else { return };
+        for union in UNIONS {
+            let branches = clean.get_mut(union).and_then(Value::as_array_mut);
+            for branch in branches.into_iter().flatten().filter_map(Value::as_object_mut) {
+                if !is_typed(branch) {
                     branch.insert("type".to_owned(), kind.clone());
                 }
             }
-            let keyword = if is_gemini { "anyOf" } else { union };
-            clean.insert(keyword.to_owned(), Value::Array(cleaned));
         }
     }
 
@@ -65,7 +88,7 @@ impl Cleaner<'_> {
                 cleaned.iter().filter_map(Value::as_object).collect();
             merge_branches(clean, &branches, false);
         }
-        self.note("conditions between arguments are left to the server");
+        self.note(LEFT);
     }
 }
 
