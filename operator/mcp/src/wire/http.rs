@@ -30,6 +30,9 @@ const ERROR_CHARS: usize = 300;
 /// Servers that are mounted at a path send `/mcp` on to `/mcp/`.
 const REDIRECTS: usize = 3;
 
+/// JSON-RPC's code for parameters that a method does not take.
+const INVALID_PARAMS: i64 = -32_602;
+
 /// Words about a session that is not known, in lower case.
 const LOST_SESSION: [&str; 6] = [
     "session id",
@@ -214,8 +217,9 @@ impl HttpChannel {
         let error: Option<Value> = serde_json::from_slice(&body).ok();
         let error = error.as_ref().and_then(|body| body.get("error"));
         let words = error.and_then(|error| error.get("message")).and_then(Value::as_str);
+        let code = error.and_then(|error| error.get("code")).and_then(Value::as_i64);
         let text = String::from_utf8_lossy(&body);
-        if has_session && is_session_lost(status, words.unwrap_or(&text)) {
+        if has_session && is_session_lost(status, code, words.unwrap_or(&text)) {
             return Err(StreamableHttpError::SessionExpired);
         }
         let is_refused = status.is_client_error()
@@ -237,11 +241,13 @@ impl HttpChannel {
 }
 
 /// True for the answer of a server that does not know a session any more. The protocol says 404; others, and the
-/// official TypeScript server among them, answer 400 and say it in words.
-fn is_session_lost(status: StatusCode, words: &str) -> bool {
+/// official TypeScript server among them, answer 400 and say it in words. An error about the call's own parameters speaks
+/// of another session, such as that of a browser, which a new session here would end.
+fn is_session_lost(status: StatusCode, code: Option<i64>, words: &str) -> bool {
     let words = words.to_lowercase();
     status == StatusCode::NOT_FOUND
         || (status == StatusCode::BAD_REQUEST
+            && code != Some(INVALID_PARAMS)
             && LOST_SESSION.iter().any(|known| words.contains(known)))
 }
 
@@ -391,4 +397,19 @@ async fn read_body(mut body: BodyStream, limit: usize) -> Result<Bytes, BodyFaul
         whole.extend_from_slice(&chunk);
     }
     Ok(whole.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_an_argument_of_a_tool_is_not_that_of_the_server() {
+        let is_lost = |code, words| is_session_lost(StatusCode::BAD_REQUEST, code, words);
+        assert!(is_lost(Some(-32_000), "Bad Request: No valid session ID provided"));
+        assert!(is_lost(None, "Invalid session ID"));
+        assert!(!is_lost(Some(INVALID_PARAMS), "open_page: invalid session id `b1`"));
+        assert!(!is_lost(Some(-32_000), "no such tool"));
+        assert!(is_session_lost(StatusCode::NOT_FOUND, None, ""));
+    }
 }
