@@ -128,6 +128,13 @@ impl ProgressBoard {
         self.sessions.current(account)
     }
 
+    /// Takes note that Slack has heard what a conversation is about, unless it is told of no sessions now.
+    fn note_introduced(&self, account: &SlackAccount, key: ThreadKey) {
+        if self.sessions.current(account).is_none() {
+            self.introduced.first_time(key);
+        }
+    }
+
     /// A run has begun or ended: looked at without delay.
     pub(crate) fn changed(&self) {
         self.changed.notify_one();
@@ -327,4 +334,20 @@ pub(crate) fn is_valid(progress: &RunProgress) -> bool {
     (1..=32).contains(&progress.run.len())
         && progress.run.bytes().all(plain)
         && progress.doing.len() <= 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_of_which_slack_was_told_nothing_is_told_of_later() {
+        let (board, account) = (ProgressBoard::default(), SlackAccount::test("U0BOT", "B0"));
+        let key = |name: &str| ThreadKey { namespace: "team".into(), name: name.into() };
+        board.note_introduced(&account, key("heard"));
+        assert!(board.sessions.note(&account, "no session"));
+        board.note_introduced(&account, key("refused"));
+        let is_known = |name: &str| board.introduced.contains(&key(name));
+        assert!(is_known("heard") && !is_known("refused"));
+    }
 }

@@ -131,12 +131,13 @@ impl SessionPlace<'_> {
     /// # Errors
     /// When it may not have heard it: what it shows does not end by itself.
     pub(super) async fn show(&self, session: ConversationSession) -> Result<(), CallError> {
-        if !self.account.is_agent() {
+        let progress = &self.inner.progress;
+        if !self.account.is_agent() || progress.sessions.current(self.account).is_some() {
             return Ok(());
         }
         let plain = self.body(session);
         let key = ThreadKey::from(self.thread);
-        let is_known = self.inner.progress.introduced.contains(&key);
+        let is_known = progress.introduced.contains(&key);
         let mut body = plain.clone();
         if !is_known {
             self.introduce(&mut body).await;
@@ -147,7 +148,7 @@ impl SessionPlace<'_> {
             other => other,
         };
         if told.is_ok() {
-            self.inner.progress.introduced.first_time(key);
+            progress.note_introduced(self.account, key);
         }
         accept_refusal(told)
     }
