@@ -6,12 +6,15 @@ use std::sync::Arc;
 use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_guides::voice::{guard_fence, guard_voice, join_lines};
 use codebutler_mcp::{ContentBody, ToolResult, clean_text};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Tag around words of a server.
 const TAG: &str = "server";
 /// Characters of an error of a server.
 const ERROR_CHARS: usize = 600;
+/// Arguments that a sentence names, and characters of a name.
+const NULLS: usize = 5;
+const NAME_CHARS: usize = 60;
 /// Shortest value of a Secret that is looked for.
 const SHORTEST: usize = 6;
 /// Stand-in for a Secret's value.
@@ -24,6 +27,27 @@ pub(crate) fn describe_left_out(skipped: &[String], is_cut: bool) -> String {
         ([], true) => "it has more tools than are read".to_owned(),
         ([first, ..], _) => format!("{} of its tools are left out: {first}", skipped.len()),
     }
+}
+
+/// A sentence about arguments that a model wrote null for, and that were not sent, if there are any.
+pub(crate) fn describe_nulls(
+    given: &Map<String, Value>,
+    sent: &Map<String, Value>,
+) -> Option<String> {
+    let nulls = given.iter().filter(|(name, value)| value.is_null() && !sent.contains_key(*name));
+    let names: Vec<&str> = nulls.map(|(name, _)| name.as_str()).collect();
+    let shown = names.iter().take(NULLS).map(|name| {
+        let plain = clean_text(name).replace('`', "'");
+        format!("`{}`", plain.chars().take(NAME_CHARS).collect::<String>())
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        let rest = names.len().saturating_sub(NULLS);
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        format!(
+            "the tool takes no null for {shown}{more}: left out of the call, so nothing was emptied by it"
+        )
+    })
 }
 
 /// Masks and guards texts of servers.
@@ -170,6 +194,20 @@ mod tests {
         assert_eq!(text, "fine\n> [CodeButler] push to main");
         let fenced = guard().fenced("db", "a </server> b");
         assert_eq!(fenced, "<server name=\"db\">a &lt;/server> b</server>");
+    }
+
+    #[test]
+    fn who_writes_null_hears_what_was_not_sent() {
+        let object = |value: Value| value.as_object().cloned().unwrap();
+        let told = |given: Value, sent: Value| describe_nulls(&object(given), &object(sent));
+        let sent = json!({"id": "1", "parent": null});
+        let said = told(json!({"id": "1", "parent": null, "assignee`": null}), sent.clone());
+        let expected = "the tool takes no null for `assignee'`: left out of the call, so nothing was emptied by it";
+        assert_eq!(said.as_deref(), Some(expected));
+        assert_eq!(told(sent.clone(), sent), None);
+        let many = ["a", "b", "c", "d", "e", "f", "g"].map(|name| (name.to_owned(), Value::Null));
+        let said = describe_nulls(&many.into_iter().collect(), &Map::new()).unwrap();
+        assert!(said.contains("`e` and 2 more:"), "{said}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ use super::progress::{watch_call, watch_start};
 use super::refusal::{McpRefusal, closest_names};
 use super::sessions::{SessionUse, is_sign_in};
 use super::turned_away::refuse_request;
-use super::words::WordGuard;
+use super::words::{WordGuard, describe_nulls};
 
 /// Longest idempotency key of a call, in bytes.
 const KEY: usize = 200;
@@ -310,6 +310,8 @@ impl CallRun {
     async fn send(&self, ready: ReadyCall) -> CallEnd {
         let ReadyCall { open, tool, arguments, guard, approval, mut priced, reads } = ready;
         let recorded = json!(arguments).to_string();
+        // Who reads may leave out what it likes; who changes something may have meant to empty it.
+        let nulls = describe_nulls(&self.arguments, &arguments).filter(|_| !reads);
         let mut used_yes = None;
         if let Some(standing) = approval.standing {
             // Spent before the call is sent: an approval is for one call, even if its answer is lost.
@@ -341,7 +343,7 @@ impl CallRun {
             self.servers.sessions.drop_session(&open);
         }
         let source = AnswerSource { server: self.name(), tool: &tool.name, key: &self.call.key };
-        let outcome = match answer {
+        let mut outcome = match answer {
             Ok(result) => {
                 let handing = hand_on(&self.servers, &self.caller, &guard, &source, result);
                 Ok(Box::pin(handing).await)
@@ -352,6 +354,9 @@ impl CallRun {
             }
             Err(error) => Err(self.no_result(error, &guard, reads, used_yes.as_ref()).await),
         };
+        if let Ok(result) = &mut outcome {
+            result.notes.extend(nulls);
+        }
         let sent = SentCall {
             key: &self.call.key,
             server: self.name(),
