@@ -32,7 +32,7 @@ const AT_REST: Duration = Duration::from_mins(30);
 #[derive(Clone, Debug)]
 pub(super) struct CheckPoll {
     pub(super) head: String,
-    /// Time of that look.
+    /// Time at which its checks were asked about.
     pub(super) looked: Instant,
     /// Looks in a row that found no checks.
     looks: u32,

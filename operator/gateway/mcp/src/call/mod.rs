@@ -310,7 +310,7 @@ impl CallRun {
     async fn send(&self, ready: ReadyCall) -> CallEnd {
         let ReadyCall { open, tool, arguments, guard, approval, mut priced, reads } = ready;
         let recorded = json!(arguments).to_string();
-        // Who reads may leave out what it likes; who changes something may have meant to empty it.
+        // A call that changes something may have been meant to empty it.
         let nulls = describe_nulls(&self.arguments, &arguments).filter(|_| !reads);
         let mut used_yes = None;
         if let Some(standing) = approval.standing {
