@@ -65,6 +65,8 @@ struct Changes<'a> {
     has_remarks: bool,
     more_files: usize,
     shown: Vec<PatchShown>,
+    /// Remarks on files that the branch does not change any more: where, and HTML.
+    gone: Vec<(String, String)>,
     commits: Vec<CommitRow>,
     notice: Option<&'static str>,
 }
@@ -148,6 +150,12 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
     let commits = changes.commits.lines();
     let commits = commits.filter_map(|line| CommitRow::of(line, summary.pull.as_ref()));
     let notice = page.changes.as_ref().err().copied();
+    let is_there = |path: &str| changes.files.iter().any(|file| file.path == path);
+    let gone = summary.remarks.iter().filter(|one| page.file.is_none() && !is_there(&one.file));
+    let gone = gone.map(|one| {
+        let place = format!("{}, line {} of {}", one.role, one.line, one.file);
+        (place, render_prose(&one.body, TextDialect::Markdown, &page.names))
+    });
     let missing = page.file.is_some() && changes.patches.is_empty() && notice.is_none();
     render_template(&Changes {
         page,
@@ -161,6 +169,7 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         listed,
         more_files: changes.files.len().saturating_sub(FILES),
         shown: changes.patches.iter().map(|patch| PatchShown::of(page, changes, patch)).collect(),
+        gone: gone.collect(),
         commits: commits.collect(),
         notice: notice.or(missing.then_some("The branch does not change this file.")),
     })
@@ -403,6 +412,8 @@ mod tests {
         let shown = render(&far);
         assert!(!shown.contains("<tr class=\"remark\">"), "{shown}");
         assert!(shown.contains("reviewer, line 900<") && shown.contains("<b>not</b> tested"));
+        far.summary.remarks[0].file = "src/reverted.rs".to_owned();
+        assert!(render(&far).contains("reviewer, line 900 of src/reverted.rs<"));
         // A large change is a list of its files: which of them has remarks is said there.
         let mut large = page(Ok(branch(3)));
         if let Ok(branch) = &mut large.changes {
