@@ -253,7 +253,7 @@ impl Ending<'_> {
     ) -> Result<ThreadClosed, ApiError> {
         if let Some(pull) = pull {
             if let Some(commit) = merge_commit(pull)? {
-                self.merged(pull, &commit).await?;
+                Box::pin(self.merged(pull, &commit)).await?;
                 return Ok(ThreadClosed { merge_commit: Some(commit), waiting: None });
             }
             if pull.is_open() {
