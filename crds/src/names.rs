@@ -31,6 +31,8 @@ pub const ANNOTATION_HOSTS: &str = "codebutler.dev/hosts";
 pub const ANNOTATION_ROADMAP_BUDGET: &str = "codebutler.dev/roadmap-budget";
 /// The Thread of the item from whose branch an item's own begins, as that one was not merged yet.
 pub const ANNOTATION_STACKED_ON: &str = "codebutler.dev/stacked-on";
+/// Annotation on the Lease of the gateways' first shard: the number of shards in force. One without it.
+pub const ANNOTATION_SHARDS: &str = "codebutler.dev/shards";
 /// Label of a ConfigMap that AgentRoles may read instructions from.
 pub const LABEL_PROMPT: &str = "codebutler.dev/prompt";
 /// Finalizer of a Thread whose Slack conversation has to be told before it goes.

@@ -64,6 +64,7 @@ pub async fn hold_lease(
         let served = tokio::select! {
             served = serve_agents(&term, args, tls.clone(), &mark) => Some(served),
             () = lease.lost() => None,
+            () = Box::pin(campaign.number_changed()) => None,
         };
         if let Some(served) = served {
             // From now on another replica serves new calls. Where some of this one's books are not written yet, that

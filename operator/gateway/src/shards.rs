@@ -2,8 +2,9 @@
 //!
 //! Which Repos belong to a shard follows from how many shards there are. So nobody may lead while others go by another
 //! number. The one in force is noted on the first shard's Lease. A leader reads it once it holds its own Lease, and
-//! acts only if it is the one that it was started with. It is changed by who holds the Leases of all shards, by the old
-//! number and by the new one: as long as one leader is left of the old number, that one stays in force.
+//! acts only if it is the one that it was started with, and as long as it stays there. It is changed by who holds the
+//! Leases of all shards, by the old number and by the new one: as long as one leader is left of the old number, that one
+//! stays in force.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ use tokio::time::{sleep, timeout};
 
 /// Interval between looks at Leases that are not campaigned for.
 const LOOK: Duration = Duration::from_secs(1);
+/// Longest interval between looks of a leader at the number of shards in force.
+const CHECK: Duration = Duration::from_secs(5);
 /// Attempts to write the number of shards, and the wait between two.
 const ATTEMPTS: u32 = 5;
 const AGAIN: Duration = Duration::from_millis(200);
@@ -85,6 +88,8 @@ impl ShardCampaign {
     /// Waits until a Lease is held.
     async fn first_held(&mut self) -> u32 {
         loop {
+            // One that is lost never tries again.
+            self.open.retain(|_, lease| !is_lost(lease));
             let wanted = self.wanted_shards().await;
             let unwanted = self.open.split_off(&wanted);
             join_all(unwanted.into_values().map(LeaseHandle::release)).await;
@@ -112,10 +117,8 @@ impl ShardCampaign {
         if self.shards == 1 {
             return 1;
         }
-        match self.read_number().await {
-            Some(in_force) if in_force == self.shards => self.shards,
-            _ => 1,
-        }
+        let open = self.open.last_key_value().map_or(1, |(last, _)| last + 1);
+        count_wanted(self.read_number().await, self.shards, open)
     }
 
     /// Returns true if this replica may lead for the shard whose Lease it holds.
@@ -130,6 +133,25 @@ impl ShardCampaign {
             Some(in_force) if in_force == self.shards => true,
             Some(in_force) if index == 0 => self.change_number(in_force).await,
             _ => false,
+        }
+    }
+
+    /// Returns once another number is in force than that by which this replica leads. A change waits for its leaders, so
+    /// this is none: the first Lease was made anew or edited, or a gateway wrote it that had been stopped for a while.
+    pub async fn number_changed(&self) {
+        if self.shards == 1 {
+            // Who holds the first Lease leads for all, whatever is written there.
+            return std::future::pending().await;
+        }
+        loop {
+            sleep(CHECK.min(self.settings.duration / 4)).await;
+            // Gone or unreadable, it says nothing.
+            let Ok(Some(lease)) = self.leases.get_opt(&lease_name(0)).await else { continue };
+            let in_force = count_shards(&lease);
+            if in_force != self.shards {
+                tracing::warn!(in_force, wanted = self.shards, "shards_not_changed");
+                return;
+            }
         }
     }
 
@@ -212,8 +234,7 @@ impl ShardCampaign {
     async fn write_number(&self) -> bool {
         let name = lease_name(0);
         for _ in 0..ATTEMPTS {
-            let lost = |lease: &LeaseHandle| *lease.leadership().borrow() == LeadershipState::Lost;
-            if self.open.values().any(lost) {
+            if self.open.values().any(is_lost) {
                 return false;
             }
             let written = async {
@@ -254,5 +275,31 @@ impl ShardCampaign {
                 None
             }
         }
+    }
+}
+
+fn is_lost(lease: &LeaseHandle) -> bool {
+    *lease.leadership().borrow() == LeadershipState::Lost
+}
+
+/// The number of shards to campaign for, where `in_force` is what could be read, and `open` campaigns are under way.
+fn count_wanted(in_force: Option<u32>, own: u32, open: u32) -> u32 {
+    match in_force {
+        Some(in_force) if in_force == own => own,
+        Some(_) => 1,
+        // A campaign that ended here would begin to wait anew for a leader that is gone.
+        None => open,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_fails_ends_no_campaign() {
+        assert_eq!(count_wanted(Some(3), 3, 1), 3);
+        assert_eq!(count_wanted(Some(2), 3, 3), 1, "only the first one can change the number");
+        assert_eq!([count_wanted(None, 3, 3), count_wanted(None, 3, 1)], [3, 1]);
     }
 }

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use codebutler_crds::{Repo, Thread, names};
+use codebutler_crds::names::{self, ANNOTATION_SHARDS};
+use codebutler_crds::{Repo, Thread};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
 
 /// Largest number of shards.
 pub const MOST_SHARDS: u32 = 16;
-/// Annotation on the Lease of the first shard: the number of shards in force. One without it.
-pub const ANNOTATION_SHARDS: &str = "codebutler.dev/shards";
 
 /// One of a number of shards. The default is the only one of an installation that has no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,15 +5,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
+use codebutler_crds::names::ANNOTATION_SHARDS;
 use codebutler_gateway::shards::{HeldShard, ShardCampaign};
 use codebutler_runtime::lease::{LeadershipState, LeaseSettings};
 use codebutler_runtime::shards::{GatewayShard, count_shards, lease_name};
-use codebutler_testbed::models::ScriptStep;
+use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::stack::shards::shard_manifests;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::cluster::Cluster;
@@ -59,6 +61,14 @@ fn leads(held: &HeldShard) -> bool {
 /// The number of shards in force.
 async fn in_force(cluster: &Cluster) -> u32 {
     count_shards(&cluster.api::<Lease>(cluster.system()).get(&lease_name(0)).await.unwrap())
+}
+
+/// Takes the number away, as from a first Lease that was deleted and made anew.
+async fn forget_number(cluster: &Cluster) {
+    let none = json!({"metadata": {"annotations": {(ANNOTATION_SHARDS): null}}});
+    let leases = cluster.api::<Lease>(cluster.system());
+    leases.patch(&lease_name(0), &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+    assert_eq!(in_force(cluster).await, 1);
 }
 
 async fn holder_of(cluster: &Cluster, shard: u32) -> Option<String> {
@@ -122,8 +132,28 @@ async fn a_shard_that_goes_is_waited_for_until_its_leader_must_have_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn leaders_whose_number_is_gone_stop_and_agree_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(dir.path()).await;
+    install_shards(&cluster, 2).await;
+    let (mut a, mut b) = (replica(&cluster, "a", 2), replica(&cluster, "b", 2));
+    let leaders = (held(&mut a).await, held(&mut b).await);
+    assert!(timeout(A_WHILE, a.number_changed()).await.is_err(), "it is as it was");
+    forget_number(&cluster).await;
+    let both = async { tokio::join!(a.number_changed(), b.number_changed()) };
+    timeout(PATIENCE, both).await.expect("they lead by a number that is not in force");
+    drop(leaders);
+    let (one, other) = tokio::join!(held(&mut a), held(&mut b));
+    let shards = BTreeSet::from([one.shard.index(), other.shard.index()]);
+    assert_eq!((shards, in_force(&cluster).await), ([0, 1].into(), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_serves_the_agents_of_its_own_shard_alone() {
-    let world = World::start(vec![ScriptStep::say("one").costing(10, 10, "0.3")]).await;
+    // What is reserved for a call is what it costs.
+    let prices = json!({"model": {"prices": {"scripted/coder": {"completion": "300"}}}});
+    let script = ModelScript::of("coder", vec![ScriptStep::say("one").costing(10, 10, "0.3")]);
+    let world = World::play(script, &prices, &json!({})).await;
     install_shards(&world.cluster, 2).await;
     let own = GatewayShard::of_repo(world.cluster.team(), "shop", 2).index();
     let pods = ["codebutler-gateway-a", "codebutler-gateway-b"];
@@ -163,7 +193,13 @@ async fn a_leader_serves_the_agents_of_its_own_shard_alone() {
     let status = world.thread().await.status.unwrap();
     let (settled, budget) = (status.cost.unwrap_or_default(), status.budget.unwrap_or_default());
     let billed = world.models.billed().total();
-    assert!(settled <= billed && billed <= settled + budget.granted + budget.flagged, "{billed}");
+    let is_covered = settled <= billed && billed <= settled + budget.granted + budget.flagged;
+    assert!(is_covered, "{billed} billed, {settled} settled: {budget:?}\n{}", world.log());
     assert_eq!(budget.granted, NanoUsd::ZERO);
-    assert!(holders.remove(1 - ours).stop().await, "{}", world.log());
+    let mut other = holders.remove(1 - ours);
+    forget_number(&world.cluster).await;
+    eventually("its number is in force again", || async { in_force(&world.cluster).await == 2 })
+        .await;
+    assert!(other.serves().await, "{}", world.log());
+    assert!(other.stop().await, "{}", world.log());
 }
