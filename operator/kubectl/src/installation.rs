@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_crds::names::{CONTROLLER, GATEWAY};
+use codebutler_crds::names::{ANNOTATION_SHARDS, CONTROLLER, GATEWAY};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -16,6 +16,9 @@ use crate::table::format_age;
 
 /// Leases are renewed every few seconds; clocks of a terminal and a cluster differ by more than that.
 const LEASE_STALE_SECONDS: i64 = 120;
+
+/// Largest number of the gateways' shards, whatever a Lease says.
+const MOST_SHARDS: u32 = 16;
 
 /// Label with which the chart names its version.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
@@ -31,19 +34,20 @@ pub(crate) async fn look_at_installation(cluster: &TeamCluster) -> Vec<DoctorFin
         match leases.list(&ours).await {
             Ok(found) => {
                 let known = findings.iter().any(|one| one.what.ends_with(&format!("/{name}")));
-                let stopped = judge_leases(name, &found.items, Timestamp::now());
+                let now = Timestamp::now();
+                let stopped = judge_leases(name, &found.items, now);
                 findings.extend(stopped.filter(|_| !known));
+                for first in found.items.iter().filter(|lease| is_held(lease, now)) {
+                    match list_shards(cluster, first).await {
+                        Ok(others) => findings.extend(judge_shards(first, &others, now)),
+                        Err(error) => findings.push(tell_unlisted(name, &error)),
+                    }
+                }
             }
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 hidden.insert(name);
             }
-            Err(error) => findings.push(DoctorFinding {
-                level: FindingLevel::Trouble,
-                what: format!("Installation {name}"),
-                reason: "NotKnown".to_owned(),
-                said: format!("Its Leases can't be listed: {error}"),
-                todo: "Ask again; if it stays so, look at the API server.".to_owned(),
-            }),
+            Err(error) => findings.push(tell_unlisted(name, &error)),
         }
     }
     // Last: what is said of a Deployment above stands for its Lease.
@@ -64,6 +68,16 @@ pub(crate) async fn look_at_installation(cluster: &TeamCluster) -> Vec<DoctorFin
         });
     }
     findings
+}
+
+fn tell_unlisted(name: &str, error: &kube::Error) -> DoctorFinding {
+    DoctorFinding {
+        level: FindingLevel::Trouble,
+        what: format!("Installation {name}"),
+        reason: "NotKnown".to_owned(),
+        said: format!("Its Leases can't be listed: {error}"),
+        todo: "Ask again; if it stays so, look at the API server.".to_owned(),
+    }
 }
 
 /// Those of controller and gateway; none where the user may not list them.
@@ -113,14 +127,7 @@ fn look_at_deployment(deployment: &Deployment) -> Option<DoctorFinding> {
 
 /// Returns a finding if, by all Leases of its name, a program does not run.
 fn judge_leases(name: &str, leases: &[Lease], now: Timestamp) -> Option<DoctorFinding> {
-    let renewed = |lease: &Lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0);
-    let is_held = |lease: &&Lease| {
-        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
-        let fresh = renewed(lease)
-            .is_some_and(|at| now.as_second() - at.as_second() <= LEASE_STALE_SECONDS);
-        fresh && holder.is_some_and(|holder| !holder.is_empty())
-    };
-    if leases.iter().any(|lease| is_held(&lease)) {
+    if leases.iter().any(|lease| is_held(lease, now)) {
         return None;
     }
     let newest = leases.iter().max_by_key(|lease| renewed(lease));
@@ -145,6 +152,59 @@ fn judge_leases(name: &str, leases: &[Lease], now: Timestamp) -> Option<DoctorFi
         said,
         todo,
     })
+}
+
+fn renewed(lease: &Lease) -> Option<Timestamp> {
+    lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0)
+}
+
+fn is_held(lease: &Lease, now: Timestamp) -> bool {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+    let fresh =
+        renewed(lease).is_some_and(|at| now.as_second() - at.as_second() <= LEASE_STALE_SECONDS);
+    fresh && holder.is_some_and(|holder| !holder.is_empty())
+}
+
+/// Number of shards in force by the Lease of the first one. Others have no such annotation, and count as one.
+fn count_shards(first: &Lease) -> u32 {
+    let said = first.annotations().get(ANNOTATION_SHARDS).and_then(|said| said.parse::<u32>().ok());
+    said.unwrap_or(1).min(MOST_SHARDS)
+}
+
+fn shard_lease(shard: u32) -> String {
+    format!("{GATEWAY}-{shard}")
+}
+
+/// Leases of the shards behind the first one, in its installation.
+async fn list_shards(cluster: &TeamCluster, first: &Lease) -> Result<Vec<Lease>, kube::Error> {
+    let namespace = first.namespace().unwrap_or_default();
+    let leases = Api::<Lease>::namespaced(cluster.client().clone(), &namespace);
+    let mut found = Vec::new();
+    for shard in 1..count_shards(first) {
+        let own = ListParams::default().fields(&format!("metadata.name={}", shard_lease(shard)));
+        found.extend(leases.list(&own).await?.items);
+    }
+    Ok(found)
+}
+
+/// Returns a finding for each shard behind the first one for which no gateway leads.
+fn judge_shards(first: &Lease, others: &[Lease], now: Timestamp) -> Vec<DoctorFinding> {
+    let namespace = first.namespace().unwrap_or_default();
+    let is_led = |name: &str| others.iter().any(|one| one.name_any() == name && is_held(one, now));
+    let names = (1..count_shards(first)).map(|shard| (shard, shard_lease(shard)));
+    let tell = |(shard, name): (u32, String)| DoctorFinding {
+        level: FindingLevel::Trouble,
+        what: format!("Installation {name}"),
+        reason: "NotRunning".to_owned(),
+        said: format!(
+            "No gateway leads for shard {shard}: agents of Repos with that `status.shard` wait."
+        ),
+        todo: format!(
+            "There have to be more gateways than shards. {}",
+            see_pods(&namespace, GATEWAY)
+        ),
+    };
+    names.filter(|(_, name)| !is_led(name)).map(tell).collect()
 }
 
 fn see_pods(namespace: &str, name: &str) -> String {
@@ -183,6 +243,41 @@ mod tests {
         let released = lease("", "2026-03-01T11:59:58.000000Z");
         assert!(judge(&[released]).is_some());
         assert!(judge(&[]).unwrap().contains("has run in this cluster yet"));
+    }
+
+    #[test]
+    fn each_shard_needs_a_gateway_that_leads_for_it() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let named = |name: &str, holder: &str, renewed: &str| {
+            let mut lease = lease(holder, renewed);
+            lease.metadata.name = Some(name.to_owned());
+            lease
+        };
+        let fresh = "2026-03-01T11:59:58.000000Z";
+        let mut first = named(GATEWAY, "pod-1", fresh);
+        let others = [
+            named("codebutler-gateway-1", "pod-2", fresh),
+            named("codebutler-gateway-2", "pod-3", "2026-03-01T09:00:00.000000Z"),
+        ];
+        assert!(judge_shards(&first, &others, now).is_empty(), "what is left of more shards");
+        let mut number = |said: &str| {
+            first.metadata.annotations =
+                Some([(ANNOTATION_SHARDS.to_owned(), said.to_owned())].into());
+            first.clone()
+        };
+        let first = number("4");
+        let found = judge_shards(&first, &others, now);
+        let found: Vec<_> = found.iter().map(|one| (&*one.what, &*one.reason)).collect();
+        let stopped = "NotRunning";
+        assert_eq!(
+            found,
+            [
+                ("Installation codebutler-gateway-2", stopped),
+                ("Installation codebutler-gateway-3", stopped),
+            ]
+        );
+        let many = number("4000000000");
+        assert_eq!(judge_shards(&many, &others, now).len(), 14, "whatever somebody wrote");
     }
 
     #[test]
