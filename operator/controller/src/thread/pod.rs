@@ -89,8 +89,14 @@ pub(crate) struct PodInput<'a> {
     pub user: i64,
 }
 
+/// True if a pod was told another port of the gateway's Service than a pod made now: that of the shard to which its
+/// Repo belonged.
+pub(crate) fn has_other_shard(pod: &Pod, gateway: &GatewayAddress) -> bool {
+    gateway_of(pod).is_some_and(|told| told.port() != gateway.address.port())
+}
+
 /// The gateway's address that a pod was told.
-pub(super) fn gateway_of(pod: &Pod) -> Option<SocketAddr> {
+fn gateway_of(pod: &Pod) -> Option<SocketAddr> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut args = containers.flat_map(|container| container.args.iter().flatten());
     args.find(|word| *word == GATEWAY_ADDRESS)?;

@@ -11,9 +11,10 @@ use kube::ResourceExt as _;
 use super::life::{self, FailureCause, PodLife, PodTrouble};
 use super::observe::RoleAdmission;
 use super::plan::{GonePod, NewPod, PodBegin, ThreadPlan};
+use super::pod::has_other_shard;
 use super::view::{
-    RoleView, ThreadView, has_moved, has_other_shard, is_outdated, not_ending, pod_id, pod_input,
-    tell_starting, tell_unknown, time_to_end,
+    RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
+    tell_unknown, time_to_end,
 };
 use super::{hang, scale_up, seat, stranded, volume_need};
 use crate::health::{HealthLevel, ObjectHealth};
@@ -172,7 +173,8 @@ fn judge_live(
     }
     let outdated = is_outdated(view, pod, definition);
     // Its gateway serves its Repo no more, whatever it has under way.
-    let moved = has_other_shard(view, pod);
+    let gateway = view.observed.gateway.as_ref();
+    let moved = gateway.is_ok_and(|gateway| has_other_shard(pod, gateway));
     if moved || (outdated && (!at_work || *life == PodLife::Starting)) {
         plan.delete_pods.push(pod_id(pod));
         let why =

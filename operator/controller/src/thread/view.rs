@@ -91,14 +91,6 @@ pub(super) fn is_outdated(view: &ThreadView, pod: &Pod, definition: &AgentRole) 
         || (!rewritten && rewritten::pod_images(pod) != rewritten::pod_images(&input.build()))
 }
 
-/// True if a pod was told another port of the gateway's Service than a pod made now: that of the shard to which its
-/// Repo belonged.
-pub(super) fn has_other_shard(view: &ThreadView, pod: &Pod) -> bool {
-    let Ok(gateway) = &view.observed.gateway else { return false };
-    let told = pod::gateway_of(pod);
-    told.is_some_and(|told| told.port() != gateway.address.port())
-}
-
 pub(super) fn pod_input<'a>(
     view: &ThreadView<'a>,
     role: &'a AgentRole,

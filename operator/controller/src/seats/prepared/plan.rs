@@ -20,6 +20,7 @@ use crate::seats::failures::start_limit;
 use crate::seats::making::{SeatMaker, works_in_worktree};
 use crate::snapshots::{self, AskedSnapshot, SnapshotAnswer, SnapshotState, VolumeSnapshot};
 use crate::thread::life::{FailureCause, PodLife};
+use crate::thread::pod::has_other_shard;
 use crate::thread::volume::{self, VolumeState};
 
 #[cfg(test)]
@@ -412,6 +413,11 @@ fn follow_pod(
         plan.delete_pods.extend(pod.uid());
         plan.look_again_in(RETRY);
         return Some(PreparedVerdict::starting("work waits for room, which its pod gives up"));
+    }
+    if view.maker.is_some_and(|maker| has_other_shard(pod, maker.gateway)) {
+        // Its gateway answers it no more.
+        plan.delete_pods.extend(pod.uid());
+        return Some(PreparedVerdict::starting("its pod goes on with another gateway"));
     }
     status.pod = Some(PreparingPod { name: pod.name_any(), uid: pod.uid().unwrap_or_default() });
     if PodLife::of(pod) == PodLife::Starting {

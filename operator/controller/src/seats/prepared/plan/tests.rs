@@ -27,6 +27,8 @@ struct Volumes {
     memory: SeatMemory,
     waits: bool,
     gateway: bool,
+    /// The port of the gateway's Service that leads to the Repo's shard.
+    port: u16,
     now: Timestamp,
 }
 
@@ -47,13 +49,14 @@ impl Volumes {
             memory: SeatMemory::default(),
             waits: false,
             gateway: true,
+            port: 8443,
             now: testing::now(),
         }
     }
 
     fn plan(&self) -> PreparedPlan {
         let gateway = GatewayAddress {
-            address: "10.96.0.7:8443".parse().unwrap(),
+            address: ([10, 96, 0, 7], self.port).into(),
             target_port: IntOrString::Int(8443),
         };
         let args = testing::args();
@@ -327,6 +330,19 @@ fn work_that_waits_for_room_goes_before_and_nothing_is_left_when_it_is_not_wante
     volumes.repo.spec.worktree.prepared = PreparedVolumes::None;
     let plan = volumes.follow();
     assert!(volumes.claims.is_empty() && plan.status.is_none() && plan.conditions.is_empty());
+}
+
+#[test]
+fn a_pod_that_was_told_another_shards_port_is_made_anew() {
+    let mut volumes = Volumes::new();
+    volumes.follow();
+    assert!(volumes.follow().delete_pods.is_empty());
+    volumes.port = 8444;
+    assert_eq!(volumes.follow().delete_pods.len(), 1, "nobody answers it there");
+    assert!(volumes.pods.is_empty() && volumes.claims.len() == 1, "what is cloned stays");
+    assert!(volumes.follow().create.is_some());
+    assert!(volumes.follow().delete_pods.is_empty());
+    volumes.prepare();
 }
 
 #[test]
