@@ -187,6 +187,46 @@ pub struct McpOauth {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^https?://[^/@?#\s]+(/[^?#\s]*)?$"), length(max = 1024))]
     pub issuer: Option<String>,
+    /// Parameters that the address of its sign-in page needs besides those of OAuth, such as `access_type` with the
+    /// value `offline` at Google.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub parameters: Vec<McpOauthParameter>,
+    /// `Assumed` where its authorization server knows PKCE with S256, but names no methods in its metadata. PKCE is
+    /// used in any case; a list without S256 is still refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pkce: Option<McpPkce>,
+    /// `Omitted` where its authorization server refuses requests that name the server as their resource (RFC 8707).
+    /// Its tokens may then be good at other servers, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<McpOauthResource>,
+}
+
+/// A parameter of the address of a sign-in page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct McpOauthParameter {
+    /// Name of the parameter. Those that OAuth itself needs can't be set.
+    #[schemars(regex(pattern = r"^[a-z][A-Za-z0-9_.-]{0,63}$"))]
+    pub name: String,
+    /// Value of the parameter, which everybody can read who can read the Repo.
+    #[schemars(length(max = 512))]
+    pub value: String,
+}
+
+/// Source of the knowledge that an authorization server knows PKCE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum McpPkce {
+    /// A person has read it in the server's documentation.
+    Assumed,
+}
+
+/// Use of the parameter `resource` in requests to an authorization server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum McpOauthResource {
+    /// No request has it.
+    Omitted,
 }
 
 /// Scope of a running server.

@@ -48,19 +48,37 @@ struct GivenAccess {
     grant: u64,
 }
 
+/// A client that has registered.
+struct KnownClient {
+    redirects: Vec<String>,
+    secret: String,
+    /// Scopes that it may ask for: those that it named when it registered.
+    scopes: Vec<String>,
+}
+
+/// Habits of an authority besides those of the standards.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum AuthorityHabits {
+    /// It has none.
+    #[default]
+    Standard,
+    /// Errors of tokens have a status of success and words of their own.
+    GitHub,
+    /// Its metadata names no methods of PKCE, and requests may not name a resource.
+    Entra,
+}
+
 #[derive(Default)]
 struct AuthorityBook {
     life: Option<u64>,
     refuses: bool,
-    /// Errors of tokens have a status of success and words of their own.
-    is_like_github: bool,
+    habits: AuthorityHabits,
     /// The issuer that it calls itself, in place of its address.
     issuer: Option<String>,
     /// A page for people stands where its metadata is looked for first.
     has_front_page: bool,
     resources: HashSet<String>,
-    /// Redirect addresses and the secret of each client.
-    clients: HashMap<String, (Vec<String>, Option<String>)>,
+    clients: HashMap<String, KnownClient>,
     codes: HashMap<String, AskedCode>,
     access: HashMap<String, GivenAccess>,
     refresh: HashMap<String, GivenRefresh>,
@@ -165,12 +183,17 @@ impl SignInAuthority {
 
     /// Answers errors about tokens with a status of success, and in other words than the standard's, as GitHub does.
     pub fn speak_like_github(&self) {
-        self.state.book.lock().is_like_github = true;
+        self.state.book.lock().habits = AuthorityHabits::GitHub;
     }
 
     /// Calls itself this issuer, wherever its metadata is.
     pub fn call_itself(&self, issuer: &str) {
         self.state.book.lock().issuer = Some(issuer.to_owned());
+    }
+
+    /// Knows PKCE without a word about it in its metadata, and refuses requests that name a resource, as Entra does.
+    pub fn be_like_entra(&self) {
+        self.state.book.lock().habits = AuthorityHabits::Entra;
     }
 
     /// Shows people a page where its metadata is looked for first.
@@ -227,7 +250,7 @@ async fn serve_first(state: Shared) -> Response {
 
 async fn serve_metadata(State(state): Shared) -> Json<Value> {
     let at = |path: &str| format!("{}{path}", state.origin());
-    Json(json!({
+    let mut metadata = json!({
         "issuer": state.issuer(),
         "authorization_endpoint": at("/authorize"),
         "token_endpoint": at("/token"),
@@ -238,7 +261,12 @@ async fn serve_metadata(State(state): Shared) -> Json<Value> {
         "token_endpoint_auth_methods_supported": ["client_secret_post"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
-    }))
+    });
+    let is_silent = state.book.lock().habits == AuthorityHabits::Entra;
+    if let Some(fields) = metadata.as_object_mut().filter(|_| is_silent) {
+        fields.remove("code_challenge_methods_supported");
+    }
+    Json(metadata)
 }
 
 fn refuse_request(status: StatusCode, error: &str, about: &str) -> Response {
@@ -269,7 +297,10 @@ async fn register_client(State(state): Shared, Json(asked): Json<Value>) -> Resp
     let (id, secret) = (random_text("client"), random_text("secret"));
     let mut book = state.book.lock();
     book.secrets.push(secret.clone());
-    book.clients.insert(id.clone(), (redirects, Some(secret.clone())));
+    let scopes = asked["scope"].as_str().unwrap_or_default().split_whitespace();
+    let scopes = scopes.map(str::to_owned).collect();
+    let known = KnownClient { redirects, secret: secret.clone(), scopes };
+    book.clients.insert(id.clone(), known);
     let mut answer = asked.clone();
     answer["client_id"] = json!(id);
     answer["client_secret"] = json!(secret);
@@ -282,10 +313,10 @@ async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>)
     let issuer = state.issuer();
     let mut book = state.book.lock();
     // Errors about the client or its address are shown here: nobody is sent there.
-    let Some((redirects, _)) = book.clients.get(of("client_id")) else {
+    let Some(client) = book.clients.get(of("client_id")) else {
         return refuse_request(StatusCode::BAD_REQUEST, "invalid_client", "unknown client");
     };
-    if !redirects.iter().any(|known| known == of("redirect_uri")) {
+    if !client.redirects.iter().any(|known| known == of("redirect_uri")) {
         let about = "redirect_uri is not registered";
         return refuse_request(StatusCode::BAD_REQUEST, "invalid_request", about);
     }
@@ -293,14 +324,21 @@ async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>)
         return refuse_request(StatusCode::BAD_REQUEST, "invalid_request", "redirect_uri");
     };
     let scopes: Vec<&str> = of("scope").split_whitespace().collect();
+    // As the official Python server does.
+    let may_ask = scopes.iter().all(|scope| client.scopes.iter().any(|known| known == scope));
+    let has_target = if book.habits == AuthorityHabits::Entra {
+        of("resource").is_empty()
+    } else {
+        book.resources.contains(of("resource"))
+    };
     let error = match () {
         () if of("response_type") != "code" => Some("unsupported_response_type"),
         () if of("code_challenge_method") != "S256" || of("code_challenge").len() != 43 => {
             Some("invalid_request")
         }
         () if of("state").len() < 22 => Some("invalid_request"),
-        () if !book.resources.contains(of("resource")) => Some("invalid_target"),
-        () if !scopes.contains(&"mcp:tools") => Some("invalid_scope"),
+        () if !has_target => Some("invalid_target"),
+        () if !may_ask || !scopes.contains(&"mcp:tools") => Some("invalid_scope"),
         () if book.refuses => Some("access_denied"),
         () => None,
     };
@@ -331,7 +369,7 @@ async fn give_tokens(State(state): Shared, headers: HeaderMap, body: Bytes) -> R
     let form: FormFields = url::form_urlencoded::parse(&body).into_owned().collect();
     let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
     let mut book = state.book.lock();
-    let is_like_github = book.is_like_github;
+    let is_like_github = book.habits == AuthorityHabits::GitHub;
     let bad = |error: &str, about: &str| {
         if is_like_github {
             let own = if of("grant_type") == "refresh_token" {
@@ -344,7 +382,7 @@ async fn give_tokens(State(state): Shared, headers: HeaderMap, body: Bytes) -> R
         bad(error, about)
     };
     let client = of("client_id").to_owned();
-    let secret = book.clients.get(&client).map(|(_, secret)| secret.as_deref().unwrap_or_default());
+    let secret = book.clients.get(&client).map(|known| known.secret.as_str());
     if secret != Some(of("client_secret")) {
         return refuse_request(StatusCode::UNAUTHORIZED, "invalid_client", "wrong client");
     }
@@ -383,8 +421,12 @@ async fn give_tokens(State(state): Shared, headers: HeaderMap, body: Bytes) -> R
         _ => return bad("unsupported_grant_type", "authorization_code or refresh_token"),
     };
     let (access, refresh) = (random_text("access"), random_text("refresh"));
+    // Without a resource, a token is good at all servers that trust this one; there is one in tests.
+    let target =
+        book.resources.iter().next().filter(|_| book.habits == AuthorityHabits::Entra).cloned();
+    let target = target.unwrap_or_else(|| resource.clone());
     book.secrets.extend([access.clone(), refresh.clone()]);
-    let given = GivenAccess { resource: resource.clone(), scope: scope.clone(), grant };
+    let given = GivenAccess { resource: target, scope: scope.clone(), grant };
     book.access.insert(access.clone(), given);
     let given = GivenRefresh { client, resource, scope: scope.clone(), grant };
     book.refresh.insert(refresh.clone(), given);

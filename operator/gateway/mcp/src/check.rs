@@ -7,6 +7,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dial::DialReach;
 use codebutler_gateway_core::egress::EgressRefusal;
 use codebutler_gateway_core::secrets::SecretError;
+use codebutler_mcp::oauth::is_own_parameter;
 use codebutler_mcp::tools::{NamePatterns, PatternError, ToolFilter};
 use http::HeaderName;
 use kube::ResourceExt as _;
@@ -37,6 +38,9 @@ pub(crate) enum EntryError {
     /// The name can't be that of a header.
     #[error("`{0}` of its `headers` is no name of a header")]
     Header(String),
+    /// A parameter of the sign-in page that is the gateway's own.
+    #[error("`{0}` can't be set in `oauth.parameters`: the gateway sets it by itself")]
+    Parameter(String),
     /// A pattern of `tools` or `risk`.
     #[error("{0}: correct it in `tools` or `risk`")]
     Pattern(#[from] PatternError),
@@ -100,6 +104,10 @@ fn check_fields(repo: &Repo, spec: &McpServerSpec) -> Result<(), EntryError> {
     if let Some(unfit) = spec.headers.iter().find(|value| header(&value.name)) {
         return Err(EntryError::Header(unfit.name.clone()));
     }
+    let parameters = spec.oauth.iter().flat_map(|oauth| &oauth.parameters);
+    if let Some(own) = parameters.map(|one| &one.name).find(|name| is_own_parameter(name)) {
+        return Err(EntryError::Parameter(own.clone()));
+    }
     filter_tools(spec)?;
     for rule in &spec.risk {
         NamePatterns::new(&rule.tools)?;
@@ -134,6 +142,12 @@ mod tests {
             (
                 json!([{"name": "a", "url": "https://a.example", "headers": [{"name": "A B", "value": "x"}]}]),
                 "`A B` of its `headers`",
+            ),
+            (
+                json!([{"name": "a", "url": "https://a.example", "oauth": {"parameters": [
+                    {"name": "prompt", "value": "consent"}, {"name": "redirect_uri", "value": "x"},
+                ]}}]),
+                "`redirect_uri` can't be set in `oauth.parameters`",
             ),
             (
                 json!([{"name": "a", "url": "https://a.example", "tools": {"deny": ["x["]}}]),

@@ -14,6 +14,26 @@ use super::metadata::AuthorizationServer;
 
 /// Characters of an authorization server's own words.
 const WORDS: usize = 300;
+/// Parameters of a link that are this client's own, or that would replace them (RFC 9101) or the way back.
+const OWN: [&str; 12] = [
+    "client_id",
+    "client_secret",
+    "code_challenge",
+    "code_challenge_method",
+    "redirect_uri",
+    "request",
+    "request_uri",
+    "resource",
+    "response_mode",
+    "response_type",
+    "scope",
+    "state",
+];
+
+/// True for a parameter of a link that nobody else may set.
+pub fn is_own_parameter(name: &str) -> bool {
+    OWN.contains(&name)
+}
 
 /// A request for tokens, or a return from signing in, failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,13 +120,14 @@ pub struct AuthorizationLink {
 }
 
 impl AuthorizationLink {
-    /// Builds a link with a fresh state and PKCE pair.
+    /// Builds a link with a fresh state and PKCE pair. `others`: parameters that this authorization server wants
+    /// besides; those that are this client's own are left out.
     pub fn new(
         server: &AuthorizationServer,
         client: &ClientRegistration,
         redirect: &Url,
-        resource: &Url,
-        scope: Option<&str>,
+        (resource, scope): (Option<&Url>, Option<&str>),
+        others: &[(&str, &str)],
     ) -> Self {
         let (state, pkce) = (random_text(), PkcePair::generate());
         let mut url = server.authorization_endpoint.clone();
@@ -116,10 +137,15 @@ impl AuthorizationLink {
             .append_pair("redirect_uri", redirect.as_str())
             .append_pair("state", &state)
             .append_pair("code_challenge", &pkce.challenge)
-            .append_pair("code_challenge_method", "S256")
-            .append_pair("resource", resource.as_str());
+            .append_pair("code_challenge_method", "S256");
+        if let Some(resource) = resource {
+            url.query_pairs_mut().append_pair("resource", resource.as_str());
+        }
         if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
             url.query_pairs_mut().append_pair("scope", scope);
+        }
+        for (name, value) in others.iter().filter(|(name, _)| !is_own_parameter(name)) {
+            url.query_pairs_mut().append_pair(name, value);
         }
         Self {
             url,
@@ -181,16 +207,15 @@ impl TokenRequest {
         client: &ClientRegistration,
         link: &AuthorizationLink,
         code: &str,
-        resource: &Url,
+        resource: Option<&Url>,
     ) -> Self {
         let pairs = [
             ("grant_type", "authorization_code"),
             ("code", code),
             ("redirect_uri", link.redirect.as_str()),
             ("code_verifier", &link.pkce.verifier),
-            ("resource", resource.as_str()),
         ];
-        Self::new(server, client, &pairs)
+        Self::new(server, client, &pairs, resource)
     }
 
     /// Old tokens for newer ones.
@@ -198,23 +223,23 @@ impl TokenRequest {
         server: &AuthorizationServer,
         client: &ClientRegistration,
         refresh_token: &str,
-        resource: &Url,
+        resource: Option<&Url>,
     ) -> Self {
-        let pairs = [
-            ("grant_type", "refresh_token"),
-            ("refresh_token", refresh_token),
-            ("resource", resource.as_str()),
-        ];
-        Self::new(server, client, &pairs)
+        let pairs = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
+        Self::new(server, client, &pairs, resource)
     }
 
     fn new(
         server: &AuthorizationServer,
         client: &ClientRegistration,
         pairs: &[(&str, &str)],
+        resource: Option<&Url>,
     ) -> Self {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         form.extend_pairs(pairs);
+        if let Some(resource) = resource {
+            form.append_pair("resource", resource.as_str());
+        }
         let mut authorization = None;
         match &client.client_secret {
             Some(secret) if server.wants_basic => {
@@ -239,24 +264,30 @@ fn write_basic(id: &str, secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
 }
 
-/// The body to post to a registration endpoint, as JSON.
+/// The body to post to a registration endpoint, as JSON. `scope`: all that the client will ask for, as some servers
+/// give a client no more than it was registered for.
 pub fn registration_request(
     client_name: &str,
     redirect: &Url,
     server: &AuthorizationServer,
+    scope: Option<&str>,
 ) -> Value {
     let method = match server {
         AuthorizationServer { allows_public_clients: true, .. } => "none",
         AuthorizationServer { wants_basic: true, .. } => "client_secret_basic",
         _ => "client_secret_post",
     };
-    json!({
+    let mut body = json!({
         "client_name": client_name,
         "redirect_uris": [redirect.as_str()],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
-    })
+    });
+    if let Some(scope) = scope {
+        body["scope"] = scope.into();
+    }
+    body
 }
 
 /// Reads the answer of a registration endpoint.
@@ -299,7 +330,13 @@ mod tests {
         let client = ClientRegistration { client_id: "us".into(), client_secret: None };
         let redirect = Url::parse("https://gateway.example/back").unwrap();
         let resource = Url::parse("https://m.example/mcp").unwrap();
-        AuthorizationLink::new(&server(), &client, &redirect, &resource, Some("read write"))
+        let others = [
+            ("access_type", "offline"),
+            ("state", "theirs"),
+            ("redirect_uri", "https://b.example"),
+        ];
+        let asked = (Some(&resource), Some("read write"));
+        AuthorizationLink::new(&server(), &client, &redirect, asked, &others)
     }
 
     #[test]
@@ -321,8 +358,12 @@ mod tests {
             "code_challenge_method=S256",
             "resource=https%3A%2F%2Fm.example%2Fmcp",
             "scope=read+write",
+            "access_type=offline",
         ] {
             assert!(query.contains(part), "{query}");
+        }
+        for own in ["state=", "redirect_uri="] {
+            assert_eq!(query.matches(own).count(), 1, "nobody else sets it: {query}");
         }
         let state = &link.state;
         assert_eq!(link.read_return(&format!("code=a%2Bb&state={state}")), Ok("a+b".into()));
@@ -343,9 +384,31 @@ mod tests {
             ClientRegistration { client_id: "a:b".into(), client_secret: Some("c d".into()) };
         let resource = Url::parse("https://m.example/mcp").unwrap();
         let server = AuthorizationServer { wants_basic: true, ..server() };
-        let request = TokenRequest::of_refresh(&server, &client, "r", &resource);
+        let request = TokenRequest::of_refresh(&server, &client, "r", Some(&resource));
         assert_eq!(request.authorization.as_deref(), Some("Basic YSUzQWI6Yytk"));
         assert!(!request.body.contains("client"), "{}", request.body);
+    }
+
+    /// A regression: Entra refuses each request that names a resource.
+    #[test]
+    fn a_resource_is_left_out_of_all_requests_where_there_is_none() {
+        let client = ClientRegistration { client_id: "us".into(), client_secret: None };
+        let redirect = Url::parse("https://gateway.example/back").unwrap();
+        let link = AuthorizationLink::new(&server(), &client, &redirect, (None, None), &[]);
+        assert!(!link.url.as_str().contains("resource"), "{}", link.url);
+        let code = TokenRequest::of_code(&server(), &client, &link, "c", None);
+        let refresh = TokenRequest::of_refresh(&server(), &client, "r", None);
+        for body in [code.body, refresh.body] {
+            assert!(!body.contains("resource"), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_registered_for_the_scope_that_it_will_ask_for() {
+        let redirect = Url::parse("https://gateway.example/back").unwrap();
+        let body = |scope| registration_request("us", &redirect, &server(), scope);
+        assert_eq!(body(Some("read write"))["scope"], "read write");
+        assert_eq!(body(None).get("scope"), None);
     }
 
     #[test]
@@ -354,7 +417,7 @@ mod tests {
         let client =
             ClientRegistration { client_id: "us".into(), client_secret: Some("s3cret".into()) };
         let resource = Url::parse("https://m.example/mcp").unwrap();
-        let request = TokenRequest::of_refresh(&server(), &client, "r3fresh", &resource);
+        let request = TokenRequest::of_refresh(&server(), &client, "r3fresh", Some(&resource));
         assert!(
             request.body.contains("client_secret=s3cret")
                 && request.body.contains("refresh_token=r3fresh")

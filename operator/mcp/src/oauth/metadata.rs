@@ -55,6 +55,23 @@ pub enum MetadataError {
          named there, or send a token in `headers` instead of `oauth`"
     )]
     NoPkce,
+    /// The metadata says nothing about PKCE, and nobody else has.
+    #[error(
+        "the authorization server's metadata does not say whether it knows PKCE with S256 \
+         (`code_challenge_methods_supported`): if its documentation says that it does, as those of Entra and Cognito, \
+         write `pkce: Assumed` in `oauth` of the server in `spec.mcpServers`; else have it named there, or send a token in \
+         `headers` instead of `oauth`"
+    )]
+    UnknownPkce,
+}
+
+/// Facts about an authorization server that a person has stated, besides its metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatedAuthority<'a> {
+    /// The issuer that it calls itself.
+    pub issuer: Option<&'a str>,
+    /// True if it knows PKCE with S256, where its metadata does not say which methods it knows.
+    pub has_pkce: bool,
 }
 
 /// Contents of the challenge in a 401.
@@ -277,26 +294,31 @@ pub fn read_protected_resource(
 }
 
 /// Reads an authorization server's metadata. Its issuer has to be the one that was asked for, or the one that a
-/// person has `stated`.
+/// person has `stated`. Methods of PKCE that it names are believed, whatever was stated.
 pub fn read_authorization_server(
     body: &[u8],
     issuer: &Url,
-    stated: Option<&str>,
+    stated: StatedAuthority<'_>,
 ) -> Result<AuthorizationServer, MetadataError> {
     let value = read_object(body)?;
     let found =
         value.get("issuer").and_then(Value::as_str).ok_or(MetadataError::Field("issuer"))?;
     let is = |expected: &str| found.trim_end_matches('/') == expected.trim_end_matches('/');
-    if !is(issuer.as_str()) && !stated.is_some_and(is) {
+    if !is(issuer.as_str()) && !stated.issuer.is_some_and(is) {
         let (expected, found) = (issuer.to_string(), found.chars().take(200).collect());
-        return Err(match stated {
+        return Err(match stated.issuer {
             None => MetadataError::Issuer { expected, found },
             Some(stated) => {
                 MetadataError::OtherIssuer { expected, found, stated: stated.to_owned() }
             }
         });
     }
-    if !texts_at(&value, "code_challenge_methods_supported").iter().any(|method| method == "S256") {
+    let challenges = "code_challenge_methods_supported";
+    let is_silent = value.get(challenges).is_none_or(Value::is_null);
+    if is_silent && !stated.has_pkce {
+        return Err(MetadataError::UnknownPkce);
+    }
+    if !is_silent && !texts_at(&value, challenges).iter().any(|method| method == "S256") {
         return Err(MetadataError::NoPkce);
     }
     let methods = texts_at(&value, "token_endpoint_auth_methods_supported");
@@ -354,157 +376,4 @@ fn texts_at(value: &Value, field: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn url(text: &str) -> Url {
-        Url::parse(text).unwrap()
-    }
-
-    fn texts(urls: &[Url]) -> Vec<&str> {
-        urls.iter().map(Url::as_str).collect()
-    }
-
-    #[test]
-    fn a_challenge_is_read_with_quotes_and_commas() {
-        let header = r#"Basic realm="x, y", Bearer error="invalid_token", error_description="it is \"old\", sorry", scope="a b", resource_metadata="https://m.example/.well-known/oauth-protected-resource/mcp""#;
-        let challenge = read_challenge(header);
-        assert_eq!(challenge.scope.as_deref(), Some("a b"));
-        assert_eq!(challenge.error.as_deref(), Some("invalid_token"));
-        assert_eq!(
-            challenge.resource_metadata,
-            Some(url("https://m.example/.well-known/oauth-protected-resource/mcp"))
-        );
-        assert_eq!(read_challenge("Bearer"), ResourceChallenge::default());
-        assert_eq!(read_challenge("Bearer scope=\"open"), ResourceChallenge::default());
-    }
-
-    #[test]
-    fn metadata_is_asked_for_at_the_servers_own_origin_only() {
-        let server = url("https://m.example/public/mcp?x=1");
-        let foreign = ResourceChallenge {
-            resource_metadata: Some(url("https://evil.example/x")),
-            ..Default::default()
-        };
-        let asked = resource_metadata_urls(&server, &foreign);
-        let expected = [
-            "https://m.example/.well-known/oauth-protected-resource/public/mcp",
-            "https://m.example/.well-known/oauth-protected-resource",
-        ];
-        assert_eq!(texts(&asked), expected);
-        let issuers = authorization_server_urls(&url("https://a.example/tenant"));
-        assert_eq!(
-            texts(&issuers),
-            [
-                "https://a.example/.well-known/oauth-authorization-server/tenant",
-                "https://a.example/.well-known/openid-configuration/tenant",
-                "https://a.example/tenant/.well-known/openid-configuration",
-            ]
-        );
-        assert_eq!(authorization_server_urls(&url("https://a.example")).len(), 2);
-    }
-
-    #[test]
-    fn the_scope_is_that_of_the_entry_then_of_the_challenge_then_of_the_resource() {
-        let resource = ProtectedResource {
-            scopes: vec!["all".to_owned()],
-            ..ProtectedResource::of_origin(&url("https://m.example/mcp")).unwrap()
-        };
-        let body = json!({
-            "issuer": "https://m.example", "authorization_endpoint": "https://m.example/a",
-            "token_endpoint": "https://m.example/t", "code_challenge_methods_supported": ["S256"],
-            "scopes_supported": ["all", "offline_access"],
-        });
-        let issuer = &resource.authorization_servers[0];
-        let server = read_authorization_server(body.to_string().as_bytes(), issuer, None).unwrap();
-        let asked = read_challenge("Bearer scope=\"read offline_access\"");
-        let scope = |wanted: &[String], challenge: &ResourceChallenge| {
-            choose_scope((wanted, Some("read offline_access")), challenge, &resource, &server)
-        };
-        assert_eq!(scope(&["own".to_owned()], &asked).as_deref(), Some("own"));
-        assert_eq!(scope(&[], &asked).as_deref(), Some("read offline_access"));
-        let lacks = read_challenge("Bearer error=\"insufficient_scope\", scope=\"write read\"");
-        assert_eq!(scope(&[], &lacks).as_deref(), Some("read offline_access write"));
-        assert_eq!(
-            scope(&["own".to_owned()], &lacks).as_deref(),
-            Some("own write read offline_access")
-        );
-        let none = ResourceChallenge::default();
-        assert_eq!(scope(&[], &none).as_deref(), Some("all offline_access"));
-        assert!(ProtectedResource::of_origin(&url("http://m.example/mcp")).is_err());
-    }
-
-    #[test]
-    fn metadata_of_another_server_is_refused() {
-        let server = url("https://m.example/mcp");
-        let resource = |resource: &str| {
-            let body =
-                json!({"resource": resource, "authorization_servers": ["https://a.example"]})
-                    .to_string();
-            read_protected_resource(body.as_bytes(), &server)
-        };
-        assert!(
-            resource("https://m.example/mcp").is_ok() && resource("https://m.example/").is_ok()
-        );
-        for other in [
-            "https://evil.example/mcp",
-            "https://m.example/other",
-            "https://m.example/mc",
-            "http://m.example/mcp",
-        ] {
-            assert!(matches!(resource(other), Err(MetadataError::Other { .. })), "{other}");
-        }
-        let plain = json!({"resource": "https://m.example/mcp", "authorization_servers": ["http://a.example"]}).to_string();
-        assert_eq!(
-            read_protected_resource(plain.as_bytes(), &server),
-            Err(MetadataError::Plain("http://a.example/".into()))
-        );
-        assert_eq!(read_protected_resource(b"[]", &server), Err(MetadataError::Form));
-    }
-
-    #[test]
-    fn an_authorization_server_needs_its_own_name_tls_and_pkce() {
-        let issuer = url("https://a.example");
-        let good = json!({
-            "issuer": "https://a.example", "authorization_endpoint": "https://a.example/authorize",
-            "token_endpoint": "https://a.example/token", "code_challenge_methods_supported": ["plain", "S256"]});
-        let read = |change: fn(&mut Value)| {
-            let mut body = good.clone();
-            change(&mut body);
-            read_authorization_server(body.to_string().as_bytes(), &issuer, None)
-        };
-        assert!(read(|_| {}).is_ok_and(
-            |server| server.allows_public_clients && server.registration_endpoint.is_none()
-        ));
-        let other = read(|body| body["issuer"] = json!("https://b.example")).unwrap_err();
-        assert!(matches!(other, MetadataError::Issuer { .. }), "{other:?}");
-        assert!(
-            other.to_string().contains("write `issuer: https://b.example` in `oauth`"),
-            "{other}"
-        );
-        let mut foreign = good.clone();
-        foreign["issuer"] = json!("https://b.example");
-        let stated = |stated: &str, body: &Value| {
-            read_authorization_server(body.to_string().as_bytes(), &issuer, Some(stated))
-        };
-        let server = stated("https://b.example/", &foreign).unwrap();
-        assert_eq!(server.issuer, "https://b.example", "a person has stated it");
-        assert!(stated("https://b.example", &good).is_ok(), "it is what RFC 8414 wants by now");
-        let wrong = stated("https://c.example", &foreign).unwrap_err().to_string();
-        assert!(wrong.contains("and not `https://c.example` as `oauth.issuer` says"), "{wrong}");
-        assert_eq!(
-            read(|body| body["code_challenge_methods_supported"] = json!(["plain"])),
-            Err(MetadataError::NoPkce)
-        );
-        assert!(MetadataError::NoPkce.to_string().contains("send a token in `headers` instead"));
-        let plain = read(|body| body["token_endpoint"] = json!("http://a.example/token"));
-        assert!(matches!(plain, Err(MetadataError::Plain(_))));
-        assert!(read(|body| body["token_endpoint"] = json!("http://127.0.0.1:9/token")).is_ok());
-        assert_eq!(
-            read(|body| drop(body.as_object_mut().unwrap().remove("token_endpoint"))),
-            Err(MetadataError::Field("token_endpoint"))
-        );
-    }
-}
+mod tests;

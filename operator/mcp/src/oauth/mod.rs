@@ -8,11 +8,11 @@ mod metadata;
 mod tokens;
 
 pub use grant::{
-    AuthorizationLink, ClientRegistration, PkcePair, TokenError, TokenRequest, read_registration,
-    registration_request,
+    AuthorizationLink, ClientRegistration, PkcePair, TokenError, TokenRequest, is_own_parameter,
+    read_registration, registration_request,
 };
 pub use metadata::{
-    AuthorizationServer, MetadataError, ProtectedResource, ResourceChallenge,
+    AuthorizationServer, MetadataError, ProtectedResource, ResourceChallenge, StatedAuthority,
     authorization_server_urls, choose_scope, read_authorization_server, read_challenge,
     read_protected_resource, resource_metadata_urls,
 };

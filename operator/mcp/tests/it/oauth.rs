@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use codebutler_mcp::oauth::{
-    AuthorizationLink, TokenError, TokenRequest, authorization_server_urls,
+    AuthorizationLink, StatedAuthority, TokenError, TokenRequest, authorization_server_urls,
     read_authorization_server, read_challenge, read_protected_resource, read_registration,
     read_tokens, registration_request, resource_metadata_urls,
 };
@@ -76,31 +76,32 @@ async fn a_person_signs_in_to_the_sdks_own_example() {
     let resource = read_protected_resource(&body, &server).unwrap();
     let issuer = &resource.authorization_servers[0];
     let body = first_found(&dialer, authorization_server_urls(issuer)).await;
-    let authority = read_authorization_server(&body, issuer, None).unwrap();
+    let authority = read_authorization_server(&body, issuer, StatedAuthority::default()).unwrap();
 
     let back: Url = "http://localhost:9/back".parse().unwrap();
     let register = authority.registration_endpoint.clone().unwrap();
-    let body = registration_request("CodeButler", &back, &authority).to_string();
+    let body = registration_request("CodeButler", &back, &authority, Some("mcp:tools")).to_string();
     let (status, _, body) = ask(&dialer, Method::POST, &register, "application/json", body).await;
     let client = read_registration(status, &body).unwrap();
 
-    let link =
-        AuthorizationLink::new(&authority, &client, &back, &resource.resource, Some("mcp:tools"));
+    let resource = Some(&resource.resource);
+    let asked = (resource, Some("mcp:tools"));
+    let link = AuthorizationLink::new(&authority, &client, &back, asked, &[]);
     let (status, headers, _) = ask(&dialer, Method::GET, &link.url, "", String::new()).await;
     assert_eq!(status, 302);
     let returned = Url::parse(headers["location"].to_str().unwrap()).unwrap();
     let code = link.read_return(returned.query().unwrap()).unwrap();
 
     let form = "application/x-www-form-urlencoded";
-    let stolen = AuthorizationLink::new(&authority, &client, &back, &resource.resource, None);
-    let request = TokenRequest::of_code(&authority, &client, &stolen, &code, &resource.resource);
+    let stolen = AuthorizationLink::new(&authority, &client, &back, (resource, None), &[]);
+    let request = TokenRequest::of_code(&authority, &client, &stolen, &code, resource);
     let (status, _, body) = ask(&dialer, Method::POST, &request.url, form, request.body).await;
     assert!(
         matches!(read_tokens(status, &body, None), Err(TokenError::Lost(_))),
         "the code alone is worth nothing"
     );
 
-    let request = TokenRequest::of_code(&authority, &client, &link, &code, &resource.resource);
+    let request = TokenRequest::of_code(&authority, &client, &link, &code, resource);
     let (status, _, body) = ask(&dialer, Method::POST, &request.url, form, request.body).await;
     let tokens = read_tokens(status, &body, None).unwrap();
     let session = open(&dialer, &server, Some(&tokens.access_token)).await.unwrap();

@@ -308,7 +308,7 @@ async fn a_grant_that_is_lost_in_other_words_than_the_standards_is_asked_for_aga
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_is_not_its_address_is_stated_by_a_person() {
+async fn peculiarities_of_an_authorization_server_are_stated_by_a_person() {
     let script = ModelScript::of(
         "coder",
         vec![
@@ -321,6 +321,7 @@ async fn an_issuer_that_is_not_its_address_is_stated_by_a_person() {
     // As Atlassian's and Slack's do, and with a page for people where its metadata is looked for first.
     authority.call_itself("https://issuer.example/tenant");
     authority.show_front_page();
+    authority.be_like_entra();
     let library = Library::open_at(authority, script, PagesAccess::Slack).await;
     let Library { team, server, .. } = &library;
     library.create_tokens().await;
@@ -330,18 +331,26 @@ async fn an_issuer_that_is_not_its_address_is_stated_by_a_person() {
     let stack = &team.stack;
     let repos = Api::<Repo>::namespaced(stack.cluster.client(), &stack.place.team);
     let mut servers = json!(repos.get("shop").await.unwrap().spec.mcp_servers);
-    let mut state = async |issuer: &str| {
-        servers[0]["oauth"] = json!({"issuer": issuer});
+    let mut state = async |oauth: serde_json::Value| {
+        servers[0]["oauth"] = oauth;
         let patch = json!({"spec": {"mcpServers": servers}});
         repos.patch("shop", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     };
-    state("https://wrong.example").await;
+    state(json!({"issuer": "https://wrong.example"})).await;
     let wrong = "and not `https://wrong.example` as `oauth.issuer` says";
     library.condition("McpSignInNeeded", wrong).await;
-    state("https://issuer.example/tenant").await;
+    let issuer = "https://issuer.example/tenant";
+    state(json!({"issuer": issuer})).await;
+    library.condition("McpSignInNeeded", "write `pkce: Assumed` in `oauth`").await;
+    let parameters = json!([{"name": "access_type", "value": "offline"}]);
+    let all = json!({
+        "issuer": issuer, "pkce": "Assumed", "resource": "Omitted", "parameters": parameters,
+    });
+    state(all).await;
     library.condition("McpSignInNeeded", "one who writes in a thread").await;
     let root = team.says("ana", None, "@codebutler.coder where is the tax?");
-    library.sign_in(&root, 0).await;
+    let there = library.sign_in(&root, 0).await;
+    assert!(there.contains("access_type=offline") && !there.contains("resource="), "{there}");
     team.message(&root, "It is on the page.").await;
     assert_eq!(server.calls().len(), 1);
     library.team.stop().await;
@@ -358,7 +367,7 @@ async fn a_missing_right_is_named_and_its_person_can_add_it() {
         ScriptStep::say("It is on the page."),
     ];
     let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
-    let Library { team, server, .. } = &library;
+    let Library { team, authority, server } = &library;
     library.create_tokens().await;
     let root = team.says("ana", None, "@codebutler.coder where is the tax?");
     team.message(&root, "I need the docs.").await;
@@ -378,6 +387,7 @@ async fn a_missing_right_is_named_and_its_person_can_add_it() {
     // It is asked for beside the earlier ones.
     let wider = library.sign_in(&root, 1).await;
     assert!(wider.contains("scope=mcp%3Atools+offline_access+files%3Aread"), "{wider}");
+    assert_eq!(authority.clients(), 2, "the first one may not ask for so much");
     team.message(&root, "It is on the page.").await;
     assert_eq!(server.calls().len(), 1);
     library.condition("McpServersReady", "`docs` 1.2.3 has 1 tool").await;

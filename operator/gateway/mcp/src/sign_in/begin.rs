@@ -76,21 +76,31 @@ pub async fn begin_sign_in(
     let stored = read_stored(context, place).await?;
     let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
-    let known = known_client(&stored, &found, &redirect).and_then(|known| known.registered.clone());
+    let scope = found.scope.as_deref();
+    let known = known_client(&stored, &found, &redirect);
+    let known = known.and_then(|known| Some((known.registered.clone()?, known.may_ask.clone())));
+    let is_enough = !stored.has_unfinished()
+        && known.as_ref().is_some_and(|(_, may)| covers(may.as_deref(), scope));
     let registered = match (&named, known) {
         (Some(_), _) => None,
-        (None, Some(known)) if !stored.has_unfinished() => Some(known),
-        (None, known) => match register_client(context, &found.authority, &redirect).await {
+        (None, Some(known)) if is_enough => Some(known),
+        (None, known) => match register_client(context, &found.authority, &redirect, scope).await {
             Ok(client) => Some(client),
             Err(error) => Some(known.ok_or(error)?),
         },
     };
+    let (registered, may_ask) = registered.unzip();
+    let may_ask = may_ask.flatten();
     let none = || SignInError::NoRegistration { redirect: redirect.to_string() };
     let client = named.or_else(|| registered.clone()).ok_or_else(none)?;
     let ServerAuthority { authority, resource, scope } = found;
-    let link = AuthorizationLink::new(&authority, &client, &redirect, &resource, scope.as_deref());
+    let oauth = place.spec.oauth.as_ref();
+    let others = oauth.iter().flat_map(|oauth| &oauth.parameters);
+    let others: Vec<_> = others.map(|one| (&*one.name, &*one.value)).collect();
+    let asked = (resource.as_ref(), scope.as_deref());
+    let link = AuthorizationLink::new(&authority, &client, &redirect, asked, &others);
     let host = link.url.host_str().unwrap_or_default().to_owned();
-    let client = StoredClient { authority, resource, redirect, registered };
+    let client = StoredClient { authority, resource, redirect, registered, may_ask };
     let ticket = random_ticket();
     let pending = PendingSignIn {
         id: ticket_id(&ticket),
@@ -125,11 +135,9 @@ async fn find_authority(
     stored: &StoredSignIn,
 ) -> Result<ServerAuthority, SignInError> {
     let url = Url::parse(place.spec.url.as_deref().unwrap_or_default())?;
-    let oauth = place.spec.oauth.as_ref();
     let wish = SignInWish {
         server: &url,
-        scopes: oauth.map_or(&[][..], |oauth| &oauth.scopes),
-        issuer: oauth.and_then(|oauth| oauth.issuer.as_deref()),
+        oauth: &place.spec.oauth.clone().unwrap_or_default(),
         had: stored.tokens.as_ref().and_then(|tokens| tokens.scope.as_deref()),
     };
     discover_authority(context, &wish, challenge).await
@@ -148,6 +156,13 @@ fn known_client<'a>(
     })
 }
 
+/// True for a client that may ask for a scope, as far as it is known what it was registered for.
+fn covers(registered: Option<&str>, scope: Option<&str>) -> bool {
+    let Some(registered) = registered else { return true };
+    let mut wanted = scope.unwrap_or_default().split_whitespace();
+    wanted.all(|one| registered.split_whitespace().any(|known| known == one))
+}
+
 fn redirect_address(context: &GatewayContext) -> Result<Url, SignInError> {
     let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;
     Ok(Url::parse(&format!("{base}{DONE}"))?)
@@ -162,4 +177,20 @@ fn random_ticket() -> String {
 /// The hash by which a ticket is known.
 pub(super) fn ticket_id(ticket: &str) -> String {
     hex::encode(Sha256::digest(ticket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_was_registered_for_less_is_not_enough() {
+        let registered = Some("read offline_access");
+        for (scope, enough) in
+            [(Some("read"), true), (None, true), (Some("read write"), false), (Some("rea"), false)]
+        {
+            assert_eq!(covers(registered, scope), enough, "{scope:?}");
+        }
+        assert!(covers(None, Some("read")), "an earlier version has not kept what it was for");
+    }
 }

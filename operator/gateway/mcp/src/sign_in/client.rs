@@ -7,8 +7,8 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dial::DialReach;
 use codebutler_gateway_core::redact::log;
 use codebutler_mcp::oauth::{
-    AuthorizationServer, ClientRegistration, ServerTokens, TokenRequest, read_registration,
-    read_tokens, registration_request,
+    AuthorizationServer, ClientRegistration, ServerTokens, TokenError, TokenRequest,
+    read_registration, read_tokens, registration_request,
 };
 use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -50,15 +50,32 @@ pub(super) async fn find_client(
     stored.registered.clone().ok_or_else(none)
 }
 
-/// Registers at an authorization server.
+/// Registers a client at an authorization server for a scope, and returns that with it. Some servers refuse a client
+/// that names one: it is registered without, and may ask for what they let each client have.
 pub(super) async fn register_client(
     context: &GatewayContext,
     authority: &AuthorizationServer,
     redirect: &Url,
+    scope: Option<&str>,
+) -> Result<(ClientRegistration, Option<String>), SignInError> {
+    match send_registration(context, authority, redirect, scope).await {
+        Err(SignInError::Registration(TokenError::Refused(_))) if scope.is_some() => {
+            let plain = send_registration(context, authority, redirect, None).await;
+            plain.map(|client| (client, None))
+        }
+        sent => sent.map(|client| (client, scope.map(str::to_owned))),
+    }
+}
+
+async fn send_registration(
+    context: &GatewayContext,
+    authority: &AuthorizationServer,
+    redirect: &Url,
+    scope: Option<&str>,
 ) -> Result<ClientRegistration, SignInError> {
     let none = || SignInError::NoRegistration { redirect: redirect.to_string() };
     let endpoint = authority.registration_endpoint.as_ref().ok_or_else(none)?;
-    let body = registration_request(NAME, redirect, authority).to_string();
+    let body = registration_request(NAME, redirect, authority, scope).to_string();
     let request = Request::post(endpoint.as_str())
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json");

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use codebutler_crds::mcp::McpOauth;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_mcp::HttpDialer as _;
 use codebutler_mcp::oauth::{
-    AuthorizationServer, MetadataError, ProtectedResource, authorization_server_urls, choose_scope,
-    read_authorization_server, read_challenge, read_protected_resource, resource_metadata_urls,
+    AuthorizationServer, MetadataError, ProtectedResource, StatedAuthority,
+    authorization_server_urls, choose_scope, read_authorization_server, read_challenge,
+    read_protected_resource, resource_metadata_urls,
 };
 use futures::StreamExt as _;
 use http::header::ACCEPT;
@@ -30,8 +32,8 @@ const SERVERS: usize = 3;
 pub(super) struct ServerAuthority {
     /// The authorization server.
     pub authority: AuthorizationServer,
-    /// Identifier of the server in requests for tokens.
-    pub resource: Url,
+    /// Identifier of the server in requests for tokens; none where they must not have it.
+    pub resource: Option<Url>,
     /// Scope to request.
     pub scope: Option<String>,
 }
@@ -40,10 +42,8 @@ pub(super) struct ServerAuthority {
 pub(super) struct SignInWish<'a> {
     /// URL of the server.
     pub server: &'a Url,
-    /// Scopes from the Repo's entry.
-    pub scopes: &'a [String],
-    /// The issuer that a person has stated.
-    pub issuer: Option<&'a str>,
+    /// Settings from the Repo's entry.
+    pub oauth: &'a McpOauth,
     /// The scope of the tokens that there are.
     pub had: Option<&'a str>,
 }
@@ -64,15 +64,18 @@ pub(super) async fn discover_authority(
     let mut named: Vec<Url> =
         resource.authorization_servers.iter().take(SERVERS).cloned().collect();
     // Lets a person state the right address where the server names a wrong one.
-    let stated = wish.issuer.map(Url::parse).transpose().map_err(SignInError::Issuer)?;
+    let oauth = wish.oauth;
+    let stated = oauth.issuer.as_deref().map(Url::parse).transpose();
+    let stated = stated.map_err(SignInError::Issuer)?;
     named.extend(stated.filter(|stated| !resource.authorization_servers.contains(stated)));
     let mut failure = None;
     for issuer in &named {
-        match read_authority(context, issuer, wish.issuer).await {
+        match read_authority(context, issuer, oauth).await {
             Ok(authority) => {
-                let scopes = (wish.scopes, wish.had);
+                let scopes = (&*oauth.scopes, wish.had);
                 let scope = choose_scope(scopes, &challenge, &resource, &authority);
-                return Ok(ServerAuthority { authority, resource: resource.resource, scope });
+                let resource = oauth.resource.is_none().then_some(resource.resource);
+                return Ok(ServerAuthority { authority, resource, scope });
             }
             Err(error) => failure = failure.or(Some(error)),
         }
@@ -83,8 +86,10 @@ pub(super) async fn discover_authority(
 async fn read_authority(
     context: &GatewayContext,
     issuer: &Url,
-    stated: Option<&str>,
+    oauth: &McpOauth,
 ) -> Result<AuthorizationServer, SignInError> {
+    let stated =
+        StatedAuthority { issuer: oauth.issuer.as_deref(), has_pkce: oauth.pkce.is_some() };
     let read = |body: &[u8]| read_authorization_server(body, issuer, stated);
     let found = first_usable(context, authorization_server_urls(issuer), read).await?;
     found.ok_or_else(|| SignInError::NoMetadata(issuer.to_string()))

@@ -112,7 +112,8 @@ impl ServerGrant {
         };
         self.cell.mask(old);
         let known = find_client(&self.context, &self.place, client).await?;
-        let request = TokenRequest::of_refresh(&client.authority, &known, old, &client.resource);
+        let resource = client.resource.as_ref();
+        let request = TokenRequest::of_refresh(&client.authority, &known, old, resource);
         let given = request_tokens(&self.context, request, Some(old)).await?;
         if let Some(refresh) = &given.refresh_token {
             self.cell.mask(refresh);

@@ -117,13 +117,17 @@ impl StoredTokens {
 pub struct StoredClient {
     /// The authorization server.
     pub authority: AuthorizationServer,
-    /// Identifier of the server in token requests.
-    pub resource: Url,
+    /// Identifier of the server in token requests; none where they must not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<Url>,
     /// The address to which people come back.
     pub redirect: Url,
     /// The client that was registered; none where the Repo names a Secret with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<ClientRegistration>,
+    /// The scope that it was registered for, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_ask: Option<String>,
 }
 
 /// A sign-in that waits for its person.
