@@ -64,7 +64,7 @@ enum AuthorityHabits {
     Standard,
     /// Errors of tokens have a status of success and words of their own.
     GitHub,
-    /// Its metadata names no methods of PKCE, and requests may not name a resource.
+    /// Its metadata is redirected and names no methods of PKCE, and requests may not name a resource.
     Entra,
 }
 
@@ -151,7 +151,8 @@ impl SignInAuthority {
         let state = Arc::new(AuthorityState { origin: OnceLock::new(), book: Mutex::default() });
         let router = Router::new()
             .route("/.well-known/oauth-authorization-server", get(serve_first))
-            .route("/.well-known/openid-configuration", get(serve_metadata))
+            .route("/.well-known/openid-configuration", get(serve_second))
+            .route("/metadata", get(serve_metadata))
             .route("/register", post(register_client))
             .route("/authorize", get(authorize_person))
             .route("/token", post(give_tokens))
@@ -244,6 +245,13 @@ fn random_text(kind: &str) -> String {
 async fn serve_first(state: Shared) -> Response {
     if state.book.lock().has_front_page {
         return Html("<!doctype html><title>Welcome</title>").into_response();
+    }
+    serve_metadata(state).await.into_response()
+}
+
+async fn serve_second(state: Shared) -> Response {
+    if state.book.lock().habits == AuthorityHabits::Entra {
+        return Redirect::temporary("/metadata").into_response();
     }
     serve_metadata(state).await.into_response()
 }

@@ -6,6 +6,7 @@ mod request;
 mod sampling;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
@@ -229,7 +230,14 @@ async fn greet_server(
         }
         ServerLink::Http { dialer, url, headers } => (dialer, url, headers),
     };
-    let channel = HttpChannel { dialer, headers, intake: Arc::clone(intake), message_bytes };
+    let is_bad_request = Arc::<AtomicBool>::default();
+    let channel = HttpChannel {
+        dialer,
+        headers,
+        intake: Arc::clone(intake),
+        message_bytes,
+        is_bad_request: Arc::clone(&is_bad_request),
+    };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .max_concurrent_requests(CONCURRENT)
         .session_recovery_timeout(setup.limits.request);
@@ -240,16 +248,22 @@ async fn greet_server(
     config.max_json_response_size = message_bytes;
     let worker = StreamableHttpClientWorker::new(channel.clone(), config);
     let first = serve(WorkerTransport::spawn(worker), setup, intake).await;
-    match &first {
-        // Servers of the older form know no POST here.
-        Err(McpError::Status { status: 400 | 404 | 405, .. }) => {}
-        _ => return first.map(|running| (running, None)),
+    let may_be_older = match &first {
+        // Servers of the older form know no POST here. Some refuse it with an error of the protocol.
+        Err(McpError::Status { status: 400 | 404 | 405, .. }) => true,
+        Err(McpError::Refused { .. }) => is_bad_request.load(Ordering::SeqCst),
+        _ => false,
+    };
+    if !may_be_older {
+        return first.map(|running| (running, None));
     }
-    match EventsTransport::open(channel, &url).await {
-        Ok(transport) => serve(transport, setup, intake).await.map(|running| (running, None)),
+    // A server of the newer form may open a stream that never names an address.
+    let opening = EventsTransport::open(channel, &url);
+    match tokio::time::timeout(setup.limits.start / 3, opening).await {
+        Ok(Ok(transport)) => serve(transport, setup, intake).await.map(|running| (running, None)),
         // The answer to the newer form is the better reason, unless a sign-in can help.
-        Err(fault) if fault.is_about_credentials() => Err(fault.into()),
-        Err(_) => first.map(|running| (running, None)),
+        Ok(Err(fault)) if fault.is_about_credentials() => Err(fault.into()),
+        Ok(Err(_)) | Err(_) => first.map(|running| (running, None)),
     }
 }
 

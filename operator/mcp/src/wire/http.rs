@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -102,6 +103,8 @@ pub(crate) struct HttpChannel {
     pub headers: HeaderMap,
     pub intake: Arc<Intake>,
     pub message_bytes: usize,
+    /// True once a request without a session was answered with 400 and an error of the protocol.
+    pub is_bad_request: Arc<AtomicBool>,
 }
 
 impl HttpChannel {
@@ -232,6 +235,9 @@ impl HttpChannel {
         if let (true, Some(id), Some(error)) =
             (is_refused && !fault.is_about_credentials(), request_id, error)
         {
+            if status == StatusCode::BAD_REQUEST && !has_session {
+                self.is_bad_request.store(true, Ordering::SeqCst);
+            }
             // Servers put an id of their own into it.
             let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
             return in_post_form(self.intake.read(answer.to_string().as_bytes()), None);

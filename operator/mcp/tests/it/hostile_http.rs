@@ -15,6 +15,7 @@ use codebutler_mcp::{
 };
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::dialer::LocalDialer;
@@ -271,6 +272,59 @@ async fn redirects_stay_at_the_servers_own_origin() {
     let (dialer, opened) = open(&url).await;
     assert!(matches!(opened, Err(McpError::Unreadable { .. })), "{opened:?}");
     assert!(dialer.sent.lock().unwrap().iter().all(|sent| !sent.contains(&stolen)));
+}
+
+/// A regression: the protocol wants the older form tried after a 400, whatever form the refusal has.
+#[tokio::test]
+async fn the_older_form_is_tried_after_a_400_with_an_error_of_the_protocol() {
+    let refuse = || {
+        let error = json!({"code": -32000, "message": "No valid session ID provided"});
+        Some(json_answer(400, &json!({"jsonrpc": "2.0", "id": null, "error": error})))
+    };
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let receiver = Mutex::new(Some(receiver));
+    let older = start(move |asked| match (asked.method.as_str(), &*asked.path) {
+        ("GET", _) => {
+            let receiver = receiver.lock().take()?;
+            sender.send("event: endpoint\ndata: /messages\n\n".to_owned()).unwrap();
+            let events = futures::stream::unfold(receiver, |mut receiver| async move {
+                let event = receiver.recv().await?;
+                Some((Ok::<_, Infallible>(Bytes::from(event)), receiver))
+            });
+            let events = Body::from_stream(events);
+            Some(respond(200, &[("content-type", "text/event-stream")], events))
+        }
+        ("POST", "/messages") => {
+            let result = match asked.message["method"].as_str() {
+                Some("initialize") => greeting("2024-11-05"),
+                Some("tools/list") => json!({"tools": [{"name": "a"}]}),
+                _ => return Some(respond(202, &[], "")),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": asked.message["id"], "result": result});
+            sender.send(format!("data: {answer}\n\n")).unwrap();
+            Some(respond(202, &[], ""))
+        }
+        _ => refuse(),
+    });
+    let (_, opened) = open(&older.await).await;
+    let (session, _events) = opened.unwrap();
+    assert_eq!(session.list_tools().await.unwrap().items.len(), 1);
+
+    // One of the newer form is refused in its own words, though its stream stays open.
+    let newer = start(move |asked| match asked.method.as_str() {
+        "GET" => {
+            let events = futures::stream::pending::<Result<Bytes, Infallible>>();
+            let events = Body::from_stream(events);
+            Some(respond(200, &[("content-type", "text/event-stream")], events))
+        }
+        _ => refuse(),
+    });
+    let url = newer.await.parse().unwrap();
+    let link = ServerLink::Http { dialer: LocalDialer::new(), url, headers: HeaderMap::new() };
+    let mut setup = quick();
+    setup.limits.start = Duration::from_secs(1);
+    let refused = ServerSession::open(link, setup).await.map(drop);
+    assert!(matches!(refused, Err(McpError::Refused { code: -32000, .. })), "{refused:?}");
 }
 
 #[tokio::test]

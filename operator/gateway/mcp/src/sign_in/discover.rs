@@ -13,7 +13,7 @@ use codebutler_mcp::oauth::{
     read_protected_resource, resource_metadata_urls,
 };
 use futures::StreamExt as _;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, LOCATION};
 use http::{Request, StatusCode};
 use tokio::time::timeout;
 use url::Url;
@@ -25,6 +25,8 @@ use super::SignInError;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of an answer.
 const ANSWER: usize = 256 << 10;
+/// Redirects on the way to metadata.
+const REDIRECTS: usize = 3;
 /// Authorization servers of one resource that are asked.
 const SERVERS: usize = 3;
 
@@ -104,8 +106,7 @@ async fn first_usable<T>(
 ) -> Result<Option<T>, SignInError> {
     let mut failure = None;
     for url in urls {
-        let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
-        match send_request(context, request, Bytes::new()).await {
+        match fetch_metadata(context, url).await {
             Ok((StatusCode::OK, body)) => match read(&body) {
                 Ok(found) => return Ok(Some(found)),
                 Err(MetadataError::Form) => {}
@@ -119,17 +120,53 @@ async fn first_usable<T>(
     failure.map_or(Ok(None), Err)
 }
 
+/// Fetches metadata, which may be redirected. It says itself whom it is of, so another host may hold it.
+async fn fetch_metadata(
+    context: &GatewayContext,
+    mut url: Url,
+) -> Result<(StatusCode, Vec<u8>), SignInError> {
+    let stray = |url: &Url| {
+        let host = url.host_str().unwrap_or_default();
+        SignInError::Unreachable(format!("the metadata at `{host}` is redirected to nowhere"))
+    };
+    for _ in 0..=REDIRECTS {
+        let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
+        let (parts, body) = exchange(context, request, Bytes::new()).await?;
+        let location = parts.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        match location.filter(|_| parts.status.is_redirection()) {
+            None => return Ok((parts.status, body)),
+            Some(location) => url = follow_redirect(&url, location).ok_or_else(|| stray(&url))?,
+        }
+    }
+    Err(stray(&url))
+}
+
+/// The address that metadata is redirected to. Nobody on the way there may change it.
+fn follow_redirect(from: &Url, location: &str) -> Option<Url> {
+    let next = from.join(location).ok()?;
+    (next.scheme() == "https" || next.origin() == from.origin()).then_some(next)
+}
+
 /// Sends one request to a host that a server has named.
 pub(super) async fn send_request(
     context: &GatewayContext,
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<(StatusCode, Vec<u8>), SignInError> {
+    let (parts, body) = exchange(context, request, body).await?;
+    Ok((parts.status, body))
+}
+
+async fn exchange(
+    context: &GatewayContext,
+    request: http::request::Builder,
+    body: Bytes,
+) -> Result<(http::response::Parts, Vec<u8>), SignInError> {
     let unreachable = |text: String| SignInError::Unreachable(text);
     let request = request.body(body).map_err(|error| unreachable(error.to_string()))?;
     let host = request.uri().host().unwrap_or_default().to_owned();
     let dialer = SessionDialer(context.dialer.clone());
-    let exchange = async {
+    let exchanging = async {
         let response =
             dialer.send(request).await.map_err(|error| unreachable(error.to_string()))?;
         let (parts, mut stream) = response.into_parts();
@@ -142,8 +179,29 @@ pub(super) async fn send_request(
             }
             body.extend_from_slice(&chunk);
         }
-        Ok((parts.status, body))
+        Ok((parts, body))
     };
     let late = || unreachable(format!("`{host}` does not answer within {} s", PATIENCE.as_secs()));
-    timeout(PATIENCE, exchange).await.unwrap_or_else(|_| Err(late()))
+    timeout(PATIENCE, exchanging).await.unwrap_or_else(|_| Err(late()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_followed_to_its_own_origin_or_over_tls() {
+        let from = Url::parse("http://m.example/.well-known/a").unwrap();
+        for (location, expected) in [
+            ("/b", Some("http://m.example/b")),
+            ("https://id.example/c", Some("https://id.example/c")),
+            ("http://id.example/c", None),
+            ("http://m.example:81/c", None),
+            ("file:///etc/passwd", None),
+            ("http://[", None),
+        ] {
+            let next = follow_redirect(&from, location);
+            assert_eq!(next.as_ref().map(Url::as_str), expected, "{location}");
+        }
+    }
 }
