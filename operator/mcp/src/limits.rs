@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct SessionLimits {
     /// Time from the connection to the answer of `initialize`.
     pub start: Duration,
-    /// Time for one page of a list.
+    /// Time for a short request, and for one page of a list where `call_idle` is shorter.
     pub request: Duration,
     /// A call, a resource or a prompt without an answer and without progress.
     pub call_idle: Duration,

@@ -203,7 +203,7 @@ impl ServerSession {
         let mut bytes = 0_usize;
         for _ in 0..self.limits.pages {
             let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
-            let mut page = self.ask(method, params).await?;
+            let mut page = self.ask_for_page(method, params).await?;
             let Some(Value::Array(items)) = page.get_mut(field).map(Value::take) else {
                 let reason = format!("it has no list `{field}`");
                 return Err(McpError::Unreadable { method: method.to_owned(), reason });

@@ -119,6 +119,12 @@ impl ServerFacts {
         line.split_inclusive(". ").next().unwrap_or_default().trim()
     }
 
+    /// True if it declares that it announces changes of `tools`, `resources` or `prompts`.
+    fn declares_changes(&self, capability: &str) -> bool {
+        let declared = self.capabilities.get(capability);
+        declared.and_then(|declared| declared.get("listChanged")) == Some(&Value::Bool(true))
+    }
+
     /// True if it declares `tools`, `resources`, `prompts`, `logging` or `completions`.
     pub fn has(&self, capability: &str) -> bool {
         // Some servers write `true`, and some null, where the protocol has an object.
@@ -180,6 +186,17 @@ impl ServerSession {
     /// The server's description of itself.
     pub fn facts(&self) -> &ServerFacts {
         &self.facts
+    }
+
+    /// True if it announces changes of a list, and has a way on which that is heard: over HTTP it needs a stream of its
+    /// own for them, which not every server has.
+    pub fn announces_changes(&self, capability: &str) -> bool {
+        self.facts.declares_changes(capability) && self.intake.is_heard.load(Ordering::SeqCst)
+    }
+
+    /// Time limit of one page of a list.
+    pub fn page_limit(&self) -> std::time::Duration {
+        self.limits.request.max(self.limits.call_idle)
     }
 
     /// True if the connection is gone.

@@ -77,6 +77,16 @@ impl ServerSession {
         self.send(method, params, &limits, None, &CancellationToken::new()).await
     }
 
+    /// Sends a request for a page of a list. Servers that make it of other servers' need as long as for a call.
+    pub(super) async fn ask_for_page(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, McpError> {
+        let limits = WaitLimits { idle: self.page_limit(), total: self.limits.call_total };
+        self.send(method, params, &limits, None, &CancellationToken::new()).await
+    }
+
     /// Sends a request for content, which may take as long as a call: servers fetch it from elsewhere, and ask people.
     pub(super) async fn fetch(&self, method: &str, params: Value) -> Result<Value, McpError> {
         let limits = WaitLimits { idle: self.limits.call_idle, total: self.limits.call_total };

@@ -1,5 +1,7 @@
 //! The form of 2024-11-05: a stream of events from the server, which names the address that takes messages.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use futures::stream::StreamExt as _;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -40,6 +42,7 @@ impl EventsTransport {
         let mut body = response.into_body();
         let mut reader = EventReader::new(channel.message_bytes);
         let (target, rest) = find_target(&mut body, &mut reader, url).await?;
+        channel.intake.is_heard.store(true, Ordering::SeqCst);
         let (sender, incoming) = mpsc::channel(BUFFERED);
         let stop = CancellationToken::new();
         let (listener, ended) = (channel.clone(), stop.clone());

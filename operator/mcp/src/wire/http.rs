@@ -340,6 +340,7 @@ impl StreamableHttpClient for HttpChannel {
         if !has_type(&response, "text/event-stream") {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
+        self.intake.is_heard.store(true, Ordering::SeqCst);
         Ok(events_for_sdk(response.into_body(), Arc::clone(&self.intake), self.message_bytes))
     }
 }

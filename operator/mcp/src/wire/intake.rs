@@ -3,7 +3,7 @@
 //! envelope that fits none of its types, and notifications, which it would handle in any order, are taken out here.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -56,6 +56,8 @@ pub(crate) struct Intake {
     pub progress: ProgressBook,
     /// Questions that wait for people: the calls that they belong to are not late meanwhile.
     pub questions: AtomicUsize,
+    /// True once there is a way on which the server can speak without being asked.
+    pub is_heard: AtomicBool,
     server_requests: usize,
     state: Mutex<IntakeState>,
 }
@@ -63,7 +65,8 @@ pub(crate) struct Intake {
 impl Intake {
     pub(crate) fn new(events: EventSink, server_requests: usize) -> Self {
         let (progress, questions) = (ProgressBook::default(), AtomicUsize::new(0));
-        Self { events, progress, questions, server_requests, state: Mutex::default() }
+        let (is_heard, state) = (AtomicBool::new(false), Mutex::default());
+        Self { events, progress, questions, is_heard, server_requests, state }
     }
 
     pub(crate) fn greeting(&self) -> Option<ServerGreeting> {

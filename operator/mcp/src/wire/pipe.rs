@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -44,6 +45,7 @@ impl PipeTransport {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        intake.is_heard.store(true, Ordering::SeqCst);
         let stop = CancellationToken::new();
         let (sender, incoming) = mpsc::channel(BUFFERED);
         let (outgoing, receiver) = mpsc::channel(BUFFERED);

@@ -230,6 +230,7 @@ async fn a_refusal_is_given_with_its_status_and_what_to_do() {
         "{missing:?}"
     );
     assert!(matches!(call(&session, "unnamed").await, Err(McpError::SignIn { .. })));
+    assert!(!session.announces_changes("tools"), "there is no stream on which it could");
     assert_eq!(
         call(&session, "other").await,
         Err(McpError::Refused { code: -32602, message: "no such tool".into() })
@@ -309,6 +310,7 @@ async fn the_older_form_is_tried_after_a_400_with_an_error_of_the_protocol() {
     let (_, opened) = open(&older.await).await;
     let (session, _events) = opened.unwrap();
     assert_eq!(session.list_tools().await.unwrap().items.len(), 1);
+    assert!(session.announces_changes("tools"));
 
     // One of the newer form is refused in its own words, though its stream stays open.
     let newer = start(move |asked| match asked.method.as_str() {

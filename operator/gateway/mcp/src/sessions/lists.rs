@@ -28,7 +28,9 @@ const FRESH: Duration = Duration::from_mins(1);
 pub(super) const OLD: Duration = Duration::from_mins(10);
 /// A failure that is older says nothing about a server any more.
 const STALE: Duration = Duration::from_mins(10);
-/// Time limit for all pages of a server's lists together.
+/// The same for a server that announces changes: an announcement can be lost on its way.
+const ANNOUNCED: Duration = Duration::from_mins(10);
+/// Time limit for all pages of a server's lists together, or that of one call where it is longer.
 const LISTING: Duration = Duration::from_secs(30);
 
 /// Tools and prompts of a server, as last read.
@@ -280,7 +282,7 @@ impl SessionPool {
         }
         // A change that is announced while the list is read makes it stale again.
         open.stale.store(false, Ordering::SeqCst);
-        let limit = LISTING;
+        let limit = LISTING.max(open.session.page_limit());
         let reading = read_list(&open.session, &open.key.server, open.secrets());
         let read = match timeout(limit, Box::pin(reading)).await {
             Ok(read) => read,
@@ -325,8 +327,14 @@ impl SessionPool {
         }
         let mut state = self.0.state.lock();
         let (of, list) = state.lists.get(&open.key)?;
-        (*of == open.fingerprint && list.age() < FRESH).then(|| Arc::clone(list))
+        let announces = open.session.announces_changes("tools");
+        (*of == open.fingerprint && is_fresh(list.age(), announces)).then(|| Arc::clone(list))
     }
+}
+
+/// True for a list that is not read again before its server says that it has changed.
+fn is_fresh(age: Duration, announces: bool) -> bool {
+    age < if announces { ANNOUNCED } else { FRESH }
 }
 
 /// A list as the Repo's status shows it.
@@ -379,4 +387,17 @@ pub(crate) async fn read_list(
 
 const fn empty_list() -> codebutler_mcp::session::ListedItems<ListedPrompt> {
     codebutler_mcp::session::ListedItems { items: Vec::new(), skipped: Vec::new(), is_cut: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A regression: a server that takes long to list its tools was asked again by a call of each minute.
+    #[test]
+    fn a_list_whose_changes_are_announced_is_not_read_again_each_minute() {
+        let few = Duration::from_mins(2);
+        assert!(is_fresh(few, true) && !is_fresh(few, false));
+        assert!(is_fresh(Duration::ZERO, false) && !is_fresh(ANNOUNCED, true));
+    }
 }
