@@ -15,7 +15,7 @@ use super::view::RunView;
 use super::{Agent, RunError};
 use crate::gateway::{GatewayClient, GatewayError};
 use crate::tools::RoleTool;
-use crate::tools::mcp::{FIND, LIST, PROMPT, READ, ServerTool, lookup_tool};
+use crate::tools::mcp::{FIND, LIST, PROMPT, READ, ServerTool, lookup_tool, show_instructions};
 use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenAnswer;
 use crate::transcript::state::servers::KnownServers;
@@ -192,7 +192,8 @@ impl Agent {
     }
 }
 
-/// Decides the offer: tools keep their places, and new ones follow by name. Each notice is told once.
+/// Decides the offer: tools keep their places, and new ones follow by name. Each notice is told once, and so are the
+/// instructions of each server.
 fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     let mut names = known.names().to_vec();
     let mut tools = list.map(|list| offered_tools(list, known)).unwrap_or_default();
@@ -207,7 +208,21 @@ fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     let notices = list.map_or_else(|| vec![UNKNOWN.to_owned()], list_notices);
     let is_new = names != known.names() || notices != known.notices();
     let text = tell_notices(&notices, known.notices());
-    let record = is_new.then_some(TranscriptRecord::ServerTools { names, notices, text });
+    let servers = list.map_or(&[][..], |list| &list.servers).iter();
+    let untold = |server: &&McpServer| {
+        !server.instructions.trim().is_empty() && !known.has_told(&server.name)
+    };
+    let untold: Vec<_> = servers.filter(untold).collect();
+    let instructions = show_instructions(&untold);
+    let told: Vec<_> = untold.iter().map(|server| server.name.clone()).collect();
+    let is_new = is_new || !told.is_empty();
+    let record = is_new.then_some(TranscriptRecord::ServerTools {
+        names,
+        notices,
+        text,
+        told,
+        instructions,
+    });
     ServerOffer { tools, record }
 }
 

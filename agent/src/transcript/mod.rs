@@ -286,6 +286,12 @@ pub enum TranscriptRecord {
         /// News about the servers, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
+        /// Servers whose instructions the model is shown with this.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        told: Vec<String>,
+        /// The instructions of those servers, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instructions: Option<String>,
     },
     /// A search found these tools of servers: they are offered from now on.
     ToolsFound { tools: Vec<McpTool> },

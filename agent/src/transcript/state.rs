@@ -341,9 +341,11 @@ impl TranscriptState {
     /// Updates the tools of servers that are offered from now on, and tells the model what is new.
     fn learn_servers(&mut self, record: &TranscriptRecord) {
         match record {
-            TranscriptRecord::ServerTools { names, notices, text } => {
+            TranscriptRecord::ServerTools { names, notices, text, told, instructions } => {
                 self.servers.order(names, notices);
-                self.chat.extend(text.iter().map(|text| model::user_message(&speak(text))));
+                self.servers.tell(told);
+                let texts = text.iter().chain(instructions);
+                self.chat.extend(texts.map(|text| model::user_message(&speak(text))));
             }
             TranscriptRecord::ToolsFound { tools } => self.servers.find(tools),
             _ => {}

@@ -95,7 +95,10 @@ pub struct McpServer {
     /// alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Tools of it that the role may use, given likewise.
+    /// How its tools are used, in the server's own words, masked and cut. Given where the role has a use for it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instructions: String,
+    /// Tools of it that the role may use, given where some are found by a search alone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: u32,
     /// True if it offers resources.

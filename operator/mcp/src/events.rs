@@ -231,7 +231,12 @@ impl ProgressBook {
 
 /// The beginning of a text from outside.
 pub(crate) fn cut_text(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS) {
+    cut_chars(text, TEXT_CHARS)
+}
+
+/// A text of at most so many characters, with `…` where the rest was.
+pub(crate) fn cut_chars(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -7,7 +7,14 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::answer::{json_response, rpc_error, rpc_result};
-use super::{PlayedServer, asking};
+use super::{McpServer, PlayedServer, asking};
+
+impl McpServer {
+    /// Sets the server's words on its use, from the next session on.
+    pub fn set_instructions(&self, words: &str) {
+        *self.state.instructions.lock() = Some(words.to_owned());
+    }
+}
 
 /// Answers what is no request for tools.
 pub(super) fn answer_request(state: &PlayedServer, method: &str, message: &Value) -> Value {

@@ -81,6 +81,7 @@ struct PlayedServer {
     limit: Mutex<Option<u32>>,
     /// Description that the server gives of itself.
     about: Mutex<String>,
+    instructions: Mutex<Option<String>>,
     prompts: Mutex<BTreeMap<String, String>>,
     /// Sessions, with their version, and whether the greeting is over.
     sessions: Mutex<HashMap<String, (String, bool)>>,
@@ -132,6 +133,7 @@ impl McpServer {
             wanted_right: Mutex::default(),
             limit: Mutex::default(),
             about: Mutex::default(),
+            instructions: Mutex::default(),
             prompts: Mutex::default(),
             sessions: Mutex::default(),
             calls: Mutex::default(),
@@ -390,6 +392,7 @@ fn greet_client(state: &PlayedServer, message: &Value) -> Response {
     }
     let result = json!({
         "protocolVersion": version, "capabilities": capabilities,
+        "instructions": state.instructions.lock().clone(),
         "serverInfo": {
             "name": "testbed", "version": "1.2.3", "description": state.about.lock().clone(),
         },

@@ -1,6 +1,7 @@
 //! Tools of the company's own servers. Which there are is known from the gateway while the role runs, so they have
 //! names of their own; what they say is a stranger's word and stands in a fence.
 
+mod instructions;
 mod lookup;
 mod result;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{CallRisk, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome, canonical};
 
+pub use instructions::show_instructions;
 pub use lookup::{FIND, LIST, PROMPT, READ};
 
 /// A tool of a server.

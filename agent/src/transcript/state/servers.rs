@@ -1,6 +1,8 @@
 //! State of the company's servers for a role: the order in which it was offered their tools, so that the list stays
 //! as it was where nothing changed, what a search found, and what it was told.
 
+use std::collections::BTreeSet;
+
 use codebutler_wire::McpTool;
 
 /// Tools that a search found: the newest.
@@ -12,6 +14,7 @@ pub struct KnownServers {
     names: Vec<String>,
     found: Vec<McpTool>,
     notices: Vec<String>,
+    told: BTreeSet<String>,
 }
 
 impl KnownServers {
@@ -28,6 +31,21 @@ impl KnownServers {
     /// Sentences that held when the role was told last.
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+
+    /// True if the conversation has the instructions of a server.
+    pub fn has_told(&self, server: &str) -> bool {
+        self.told.contains(server)
+    }
+
+    /// Notes servers whose instructions are shown. A server that words them anew does not get more room.
+    pub(super) fn tell(&mut self, servers: &[String]) {
+        self.told.extend(servers.iter().cloned());
+    }
+
+    /// Notes that a summary stands for what was shown: instructions are shown again behind it.
+    pub(super) fn forget_told(&mut self) {
+        self.told.clear();
     }
 
     pub(super) fn order(&mut self, names: &[String], notices: &[String]) {

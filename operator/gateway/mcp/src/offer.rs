@@ -42,6 +42,8 @@ const PROMPTS: usize = 50;
 /// Characters of a name of a prompt or an argument, and of what it says of itself.
 const NAME: usize = 100;
 const ABOUT: usize = 120;
+/// Bytes of what a server says of its use.
+const INSTRUCTIONS: usize = 2 << 10;
 /// Arguments of a prompt that are named.
 const FIELDS: usize = 8;
 /// Bytes of the tools that a search finds, and of the schemas of all tools of a list.
@@ -102,9 +104,14 @@ pub async fn list_tools(
         let away = servers.sessions.failure(&one.server.place, AWAY);
         let reads = role.rights.reads(&one.server.place.spec.name);
         let mut server = describe_server(one, away.is_none(), reads);
+        let count = counts.get(&server.name).copied().unwrap_or_default();
+        if count > 0 || reads {
+            let said = one.words.as_ref().map(|words| words.instructions.clone());
+            server.instructions = said.unwrap_or_default();
+        }
         if tools.hidden > 0 {
             // Whoever searches has to know among what.
-            server.tools = counts.get(&server.name).copied().unwrap_or_default();
+            server.tools = count;
             server.about = one.words.as_ref().map(|words| words.about.clone()).unwrap_or_default();
         }
         tools.servers.push(server);
@@ -202,6 +209,7 @@ fn describe_list(list: &ServerList, spec: &McpServerSpec, look: &ModelLook<'_>) 
         tools,
         sizes,
         about: guard.line(&list.about, ABOUT),
+        instructions: show_instructions(&list.instructions, &guard),
         prompts: prompts.clone().map(|one| show_prompt_name(&one.name, &guard)).collect(),
         prompt_forms: prompts.map(|prompt| describe_prompt(prompt, &guard)).collect(),
         notices: describe_gaps(list, &spec.name, &guard),
@@ -209,6 +217,15 @@ fn describe_list(list: &ServerList, spec: &McpServerSpec, look: &ModelLook<'_>) 
     let (dialect, redactor) = (look.dialect, Arc::clone(look.redactor));
     *described = Some(DescribedList { dialect, redactor, words: Arc::clone(&words) });
     words
+}
+
+/// A server's words on its use. They are masked before they are cut, so that no part of a secret is at the edge.
+fn show_instructions(words: &str, guard: &WordGuard) -> String {
+    let text = guard.text(words.trim());
+    match text.floor_char_boundary(INSTRUCTIONS) {
+        end if end < text.len() => format!("{}…", &text[..end]),
+        _ => text,
+    }
 }
 
 fn describe_tool(
@@ -381,6 +398,7 @@ mod tests {
         let size = tool.name.len() + tool.description.len() + tool.schema.to_string().len();
         assert_eq!(words.sizes, [size]);
         assert_eq!(words.prompt_forms[0].arguments[0].about, "Not [redacted:secret]");
+        assert_eq!(words.instructions, "Search first, with [redacted:secret].");
         assert_eq!(words.notices.len(), 2, "{words:?}");
         assert!(Arc::ptr_eq(&words, &describe(SchemaDialect::Anthropic, &one)));
         assert!(!Arc::ptr_eq(&words, &describe(SchemaDialect::Anthropic, &other)));

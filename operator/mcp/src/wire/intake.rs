@@ -12,7 +12,7 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 use super::repair::{answer_unreadable, parse_leniently};
-use crate::events::{EventSink, ProgressBook, ProgressStep, SessionEvent, cut_text};
+use crate::events::{EventSink, ProgressBook, ProgressStep, SessionEvent, cut_chars, cut_text};
 use crate::weight::weigh;
 
 /// Field of the envelope that holds an answer as it came.
@@ -22,6 +22,8 @@ pub(crate) const RAW_METHOD: &str = "codebutler/";
 /// Versions of the protocol that begin with `initialize`, the oldest first.
 pub(crate) const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
+/// Characters of instructions: more than anybody is shown, so that they are masked before they are cut for that.
+const INSTRUCTIONS: usize = 8000;
 /// Code of an error that names pages which a person has to open first.
 const PAGE_NEEDED: i32 = -32_042;
 /// Pages of such an error that are kept, and bytes of one.
@@ -292,7 +294,10 @@ fn read_greeting(result: &Value) -> ServerGreeting {
         name: text(info.and_then(|info| info.get("name"))),
         version: text(info.and_then(|info| info.get("version"))),
         about: text(info.and_then(|info| info.get("description"))),
-        instructions: result.get("instructions").and_then(Value::as_str).map(cut_text),
+        instructions: result
+            .get("instructions")
+            .and_then(Value::as_str)
+            .map(|text| cut_chars(text, INSTRUCTIONS)),
         capabilities: result
             .get("capabilities")
             .and_then(Value::as_object)

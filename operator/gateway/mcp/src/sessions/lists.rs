@@ -48,6 +48,8 @@ pub struct ServerList {
     pub version: String,
     /// The server's description of its purpose.
     pub about: String,
+    /// The server's description of its use.
+    pub instructions: String,
     /// Values that it was sent as credentials, to be masked in its words.
     pub secrets: Vec<String>,
     /// The list as models are shown it.
@@ -68,6 +70,7 @@ impl ServerList {
         facts(self) == facts(other)
             && self.version == other.version
             && self.about == other.about
+            && self.instructions == other.instructions
             && self.skipped == other.skipped
             && self.prompts == other.prompts
             && self.secrets == other.secrets
@@ -84,6 +87,7 @@ impl ServerList {
             has_resources: true,
             version: "1.2.3".to_owned(),
             about: "Finds issues.".to_owned(),
+            instructions: "Search first, with pass-phrase-of-ours.".to_owned(),
             secrets: vec!["pass-phrase-of-ours".to_owned()],
             described: Mutex::default(),
             at: Mutex::new(Instant::now()),
@@ -115,6 +119,8 @@ pub struct ListWords {
     pub sizes: Vec<usize>,
     /// Purpose of the server, in its own words.
     pub about: String,
+    /// How its tools are used, in its own words.
+    pub instructions: String,
     /// Names of its prompts, as a model knows them.
     pub prompts: Vec<String>,
     /// Its prompts with what they are filled in with.
@@ -379,6 +385,7 @@ pub(crate) async fn read_list(
         has_resources: facts.has("resources"),
         version: facts.version.clone(),
         about: facts.purpose().to_owned(),
+        instructions: facts.instructions.clone().unwrap_or_default(),
         secrets,
         described: Mutex::default(),
         at: Mutex::new(Instant::now()),

@@ -38,6 +38,9 @@ struct StoredList {
     has_resources: bool,
     version: String,
     about: String,
+    /// Earlier versions have not kept them.
+    #[serde(default)]
+    instructions: String,
 }
 
 impl SessionPool {
@@ -125,6 +128,7 @@ fn write_form(list: &ServerList, spec: String, guard: &WordGuard) -> Option<Vec<
         "has_resources": list.has_resources,
         "version": list.version,
         "about": list.about,
+        "instructions": list.instructions,
     });
     let mut form = mask_words(words, guard);
     // The hash is ours, and would be masked as a secret.
@@ -162,6 +166,7 @@ fn read_form(bytes: &[u8], spec: &str) -> Option<ServerList> {
         has_resources: stored.has_resources,
         version: stored.version,
         about: stored.about,
+        instructions: stored.instructions,
         secrets: Vec::new(),
         described: Mutex::default(),
         // It is as old as lists can be: whoever can be asked without a start is asked again.
@@ -205,6 +210,7 @@ mod tests {
         assert_eq!(read.tools, [tool("search", "Uses [redacted:secret].")]);
         assert!(read.has_same_words(&ServerList {
             tools: read.tools.clone(),
+            instructions: "Search first, with [redacted:secret].".to_owned(),
             secrets: Vec::new(),
             ..ServerList::of_tools(Vec::new())
         }));
