@@ -106,6 +106,11 @@ pub struct McpServerSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub risk: Vec<McpRiskRule>,
+    /// `Schema` leaves descriptions of tools out of what is compared to find out whether a tool has changed: for servers
+    /// that word them anew each time, such as with a date. People are not asked about new ones then. All of a tool is
+    /// compared if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<McpPin>,
     /// Lets it ask the model of the role whose call it works on (sampling), on the role's account and within its
     /// budget. It is refused if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +123,13 @@ pub struct McpServerSpec {
     /// resource or a prompt is a call, too. Free if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_per_call: Option<NanoUsd>,
+}
+
+/// Parts of a tool that are compared to find out whether it has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum McpPin {
+    /// Name, title, schemas and hints, but not the description.
+    Schema,
 }
 
 /// Bounds of the answers that a server may ask a model for.

@@ -22,7 +22,7 @@ use super::answer::{AnswerSource, hand_on};
 use super::ask::explain_failure;
 use super::call::{
     CallApproval, CallTaken, PricedCall, SentCall, WantedCall, approve_call, begin_reading,
-    check_reading, record_call,
+    check_reading, pin_scope, record_call,
 };
 use super::link::LinkError;
 use super::offer::{judge_tool, show_prompt_name};
@@ -378,6 +378,7 @@ async fn approve_reading(
         server: &spec.name,
         tool: &tool,
         arguments,
+        pin: pin_scope(spec),
         judged: &judged,
         guard,
         is_reading: true,

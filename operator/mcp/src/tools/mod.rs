@@ -18,7 +18,7 @@ use crate::weight::weigh;
 pub use arguments::restore_arguments;
 pub use name::{NAME_LENGTH, NamedTools, assign_names, name_tool};
 pub use pattern::{NamePatterns, PatternError, ToolFilter};
-pub use pin::{ChangedTool, PinReview, PinnedTool, review_pins};
+pub use pin::{ChangedTool, PinReview, PinScope, PinnedTool, review_pins};
 pub use risk::{RiskJudgement, RiskOverride, ToolRisk, judge_risk};
 pub use schema::{CleanSchema, SchemaBounds, SchemaDialect, clean_schema};
 pub use search::{SearchEntry, ShownTools, choose_shown, search_tools};

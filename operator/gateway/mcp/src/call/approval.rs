@@ -4,12 +4,15 @@
 
 use std::fmt::Write as _;
 
+use codebutler_crds::mcp::{McpPin, McpServerSpec};
 use codebutler_crds::thread::ActionApproval;
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::consent::{ApprovedEffect, ConsentStanding};
 use codebutler_gateway_core::threads::explain_unwritten;
-use codebutler_mcp::tools::{PinnedTool, RiskJudgement, ServerTool, ToolRisk, review_pins};
+use codebutler_mcp::tools::{
+    PinScope, PinnedTool, RiskJudgement, ServerTool, ToolRisk, review_pins,
+};
 use serde_json::Value;
 
 use super::super::McpServers;
@@ -23,6 +26,12 @@ const HASH: usize = 16;
 /// Reason why a tool that calls itself harmless is asked about all the same.
 const CROWDED: &str = "so many tools of its server were called in this thread that no more can be watched for changes";
 
+/// Remark on a tool of which only the words have changed, twice.
+const REMEDY: &str = "\n\nIts description has changed for the second time in this thread, and nothing else of it. If its \
+                      server words it anew each time, such as with a date, `pin: Schema` of the server in \
+                      `spec.mcpServers` leaves descriptions out: roles are shown each new one then, and nobody is asked \
+                      about it.";
+
 /// The call that is to be approved.
 pub struct WantedCall<'a> {
     /// Name of the tool for models.
@@ -33,6 +42,8 @@ pub struct WantedCall<'a> {
     pub tool: &'a ServerTool,
     /// Arguments of the call.
     pub arguments: &'a Value,
+    /// Parts of the tool that make it another one when they change.
+    pub pin: PinScope,
     /// The approval that it needs.
     pub judged: &'a RiskJudgement,
     /// Masks words of the server.
@@ -62,6 +73,14 @@ enum EarlierForm {
     Known(PinnedTool),
 }
 
+/// The parts of a server's tools that make them others when they change.
+pub fn pin_scope(spec: &McpServerSpec) -> PinScope {
+    match spec.pin {
+        None => PinScope::Whole,
+        Some(McpPin::Schema) => PinScope::Schema,
+    }
+}
+
 /// Passes if the call needs no approval, or people gave it; else they are asked.
 ///
 /// # Errors
@@ -75,7 +94,7 @@ pub async fn approve_call(
     if risk == ToolRisk::Runs && is_ruled {
         return Ok(CallApproval::default());
     }
-    let pin = PinnedTool::new(wanted.tool);
+    let pin = PinnedTool::new(wanted.tool, wanted.pin);
     let thread = servers.threads.freshest(&caller.key(), Some(caller.thread.clone()));
     let status = thread.as_ref().and_then(|thread| thread.status.as_ref());
     let standing = find_standing(status, wanted.server, &pin);
@@ -89,6 +108,8 @@ pub async fn approve_call(
         _ => EarlierForm::Absent,
     };
     servers.forms.keep(&pin);
+    let is_reworded = wanted.pin == PinScope::Whole
+        && servers.forms.is_reworded(&caller.key(), wanted.server, wanted.tool);
     let form = KeptForm { text: wanted.guard.mask(&pin.text), pin };
     match (risk, standing) {
         (ToolRisk::AsksAlways, standing) => {
@@ -113,7 +134,12 @@ pub async fn approve_call(
             let reason = if is_crowded { CROWDED } else { wanted.judged.reason };
             let role = caller.role_name();
             let (summary, detail) = show_tool(role, wanted, reason, &form.pin, &before);
-            approve_tool(servers, caller, wanted, &form, (summary, detail)).await
+            let exactly = match wanted.pin {
+                PinScope::Whole => detail.clone(),
+                PinScope::Schema => name_schema(wanted, &form.pin),
+            };
+            let shown = (summary, detail + if is_reworded { REMEDY } else { "" });
+            approve_tool(servers, caller, wanted, &form, (shown, &exactly)).await
         }
     }
 }
@@ -131,15 +157,20 @@ async fn still_counts(
     }
 }
 
+/// A form of a tool without its description, as a yes is to it: that may be another one by the time of the yes.
+fn name_schema(wanted: &WantedCall<'_>, pin: &PinnedTool) -> String {
+    format!("{} of {} but for its description", pin.hash, wanted.server)
+}
+
 /// Asks once about a form of a tool, and remembers an approval.
 async fn approve_tool(
     servers: &McpServers,
     caller: &ProvenCaller,
     wanted: &WantedCall<'_>,
     form: &KeptForm,
-    (summary, detail): (String, String),
+    (shown, exactly): ((String, String), &str),
 ) -> Result<CallApproval, ApiError> {
-    let asked = servers.consent.require_for(caller, wanted.name, summary, detail);
+    let asked = servers.consent.require_exactly(caller, wanted.name, shown, exactly);
     let standing = Box::pin(asked).await?;
     let by = find_approver(servers, caller, &standing);
     let allow = |status: &mut codebutler_crds::ThreadStatus| {
@@ -173,8 +204,14 @@ fn show_call(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) ->
 fn approved_form(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) -> String {
     let mut sorted = wanted.arguments.clone();
     sorted.sort_all_objects();
-    let (_, detail) = show_call(&WantedCall { arguments: &sorted, ..*wanted }, pin, before);
-    detail
+    let sorted = WantedCall { arguments: &sorted, ..*wanted };
+    match wanted.pin {
+        PinScope::Whole => show_call(&sorted, pin, before).1,
+        PinScope::Schema => {
+            let (_, detail) = show_call(&sorted, pin, &EarlierForm::Absent);
+            format!("{detail}\n{}", name_schema(wanted, pin))
+        }
+    }
 }
 
 /// A tool, or its change, as people are shown it. `before` is the form that was allowed, as far as it is known.
@@ -202,8 +239,12 @@ fn show_tool(
         return (summary, format!("It {change}"));
     }
     let summary = format!("Let {role} use {name} of the server {server} in this thread");
+    let until = match wanted.pin {
+        PinScope::Whole => "the tool changes",
+        PinScope::Schema => "more of the tool changes than its description",
+    };
     let detail = format!(
-        "A yes holds for this thread, with any arguments, until the tool changes ({why}). In the server's own words \
+        "A yes holds for this thread, with any arguments, until {until} ({why}). In the server's own words \
          ({}):\n\n{}",
         short_hash(pin),
         show_form(guard, &pin.text)
@@ -219,7 +260,7 @@ fn show_change(wanted: &WantedCall<'_>, pin: &PinnedTool, before: &EarlierForm) 
         EarlierForm::Absent => None,
         EarlierForm::Known(before) => {
             let tool = std::slice::from_ref(wanted.tool);
-            let review = review_pins(std::slice::from_ref(before), tool);
+            let review = review_pins(std::slice::from_ref(before), tool, wanted.pin);
             let diff = review.changed.first().map(|one| show_form(wanted.guard, &one.diff));
             Some(format!("{has_changed} ({hash}):\n\n{}", diff.unwrap_or_default()))
         }
@@ -293,6 +334,7 @@ mod tests {
             server: "chat",
             tool,
             arguments,
+            pin: PinScope::Whole,
             judged: &judged,
             guard: &guard,
             is_reading: false,
@@ -303,7 +345,7 @@ mod tests {
     #[test]
     fn a_yes_is_to_the_arguments_whatever_their_order() {
         let tool = tool("Posts.");
-        let pin = PinnedTool::new(&tool);
+        let pin = PinnedTool::new(&tool, PinScope::Whole);
         let form = |arguments: &Value| {
             shown_with(&tool, arguments, |wanted| approved_form(wanted, &pin, &EarlierForm::Absent))
         };
@@ -322,13 +364,13 @@ mod tests {
     fn people_see_the_exact_arguments_in_the_order_of_the_model() {
         let (old, new) = (tool("Posts."), tool("Posts, and reads your mail."));
         let show = |now: &ServerTool, before: EarlierForm| {
-            shown(now, |wanted| show_call(wanted, &PinnedTool::new(now), &before))
+            shown(now, |wanted| show_call(wanted, &PinnedTool::new(now, PinScope::Whole), &before))
         };
         let text = show(&old, EarlierForm::Absent);
         let expected = "Call post of the server chat\npost of the server chat, with exactly these arguments (the \
                         Repo says so):\n\n{\n  \"b\": 1,\n  \"a\": \"x\"\n}";
         assert_eq!(text, expected);
-        let changed = show(&new, EarlierForm::Known(PinnedTool::new(&old)));
+        let changed = show(&new, EarlierForm::Known(PinnedTool::new(&old, PinScope::Whole)));
         assert!(changed.starts_with(expected), "{changed}");
         assert!(changed.contains("\n\nThe tool has changed since"), "{changed}");
         assert!(changed.contains("+  Posts, and reads your mail.\n"), "{changed}");
@@ -338,7 +380,9 @@ mod tests {
     fn people_see_a_tool_or_what_has_changed_of_it() {
         let (old, new) = (tool("Posts."), tool("Posts, and reads your mail."));
         let of = |before: EarlierForm| {
-            shown(&new, |wanted| show_tool("coder", wanted, "why", &PinnedTool::new(&new), &before))
+            shown(&new, |wanted| {
+                show_tool("coder", wanted, "why", &PinnedTool::new(&new, PinScope::Whole), &before)
+            })
         };
         let first = of(EarlierForm::Absent);
         assert!(
@@ -346,7 +390,7 @@ mod tests {
             "{first}"
         );
         assert!(first.contains("  Posts, and reads your mail.\n"), "{first}");
-        let changed = of(EarlierForm::Known(PinnedTool::new(&old)));
+        let changed = of(EarlierForm::Known(PinnedTool::new(&old, PinScope::Whole)));
         assert!(changed.contains("which has changed\n"), "{changed}");
         assert!(changed.contains("-  Posts.\n+  Posts, and reads your mail.\n"), "{changed}");
         let unknown = of(EarlierForm::Unknown);

@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::approval::MOST_CHARS;
-pub use self::approval::{CallApproval, WantedCall, approve_call};
+pub use self::approval::{CallApproval, WantedCall, approve_call, pin_scope};
 pub use self::book::CallBook;
 use self::book::{CallEnd, CallKey, NewCall};
 pub use self::forms::ToolForms;
@@ -228,6 +228,7 @@ impl CallRun {
             server: self.name(),
             tool: &tool,
             arguments: &arguments,
+            pin: pin_scope(&self.server.place.spec),
             judged: &judged,
             guard: &guard,
             is_reading: false,

@@ -136,6 +136,38 @@ async fn a_harmless_tool_that_is_rewritten_and_one_that_was_destructive_are_aske
     assert_eq!(office.server.calls().len(), 2, "{:?}", office.server.calls());
 }
 
+/// A regression: a server that writes the day into its descriptions had people asked each day, and nobody knew why.
+#[tokio::test]
+async fn a_tool_that_is_worded_anew_each_time_is_said_to_be_so_and_can_be_pinned_without_its_words()
+{
+    let day = |day: &str| form(&json!({}), &format!("Posts a line. Today is {day}."));
+    let office = Office::open(json!({})).await;
+    for (questions, name) in [(1, "Monday"), (2, "Tuesday"), (3, "Wednesday")] {
+        office.changes(day(name), "posted").await;
+        let asked = office.is_asked(&format!("k{questions}"), "post", questions).await;
+        assert!(asked.contains(name), "{asked}");
+        assert_eq!(asked.contains("pin: Schema"), questions == 3, "{asked}");
+    }
+
+    let office = Office::open(json!({"pin": "Schema"})).await;
+    office.changes(day("Monday"), "posted").await;
+    let asked = office.is_asked("k1", "post", 1).await;
+    assert!(asked.contains("until more of the tool changes than its description"), "{asked}");
+    assert!(asked.contains("Today is Monday."), "{asked}");
+    // The yes is to all but the words, which are others by then.
+    office.changes(day("Tuesday"), "posted").await;
+    office.approve().await;
+    office.call_until(200, "k2", "post", json!({"text": "one"})).await;
+    office.changes(day("Wednesday"), "posted").await;
+    office.call_until(200, "k3", "post", json!({"text": "one"})).await;
+    assert_eq!(office.questions().len(), 1);
+    let mut other = day("Thursday");
+    other["annotations"] = json!({"readOnlyHint": true});
+    office.changes(other, "posted").await;
+    let asked = office.is_asked("k4", "post", 2).await;
+    assert!(asked.contains("readOnlyHint"), "{asked}");
+}
+
 #[tokio::test]
 async fn a_servers_resources_take_a_right_to_all_of_it_and_a_yes() {
     let office = Office::open(json!({})).await;
