@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use crate::gateway::Servers;
 use crate::world::{World, calls, in_order, results, says, until};
 
+/// A PNG of two pixels.
+const A_PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAADUlEQVR4nGP4zwAE/wEHAAH/4iOeWQAAAABJRU5ErkJggg==";
+
 fn tool(name: &str, reads: bool) -> McpTool {
     McpTool {
         name: name.into(),
@@ -188,7 +191,7 @@ async fn all_of_a_long_result_is_in_a_file_and_pictures_are_shown() {
         failed: true,
         whole: Some(whole.clone()),
         pictures: vec![
-            picture("image/png", "iVBORw0KGgoAAA=="),
+            picture("image/png", A_PICTURE),
             picture("image/svg+xml", "AAAA"),
             picture("image/png", "no \"base64\""),
         ],
@@ -211,7 +214,7 @@ async fn all_of_a_long_result_is_in_a_file_and_pictures_are_shown() {
     assert_eq!(std::fs::read_to_string(path).unwrap(), whole);
     let shown = asked.iter().find_map(|message| message["content"].as_array());
     let url = shown.unwrap().iter().find_map(|part| part["image_url"]["url"].as_str());
-    assert_eq!(url, Some("data:image/png;base64,iVBORw0KGgoAAA=="));
+    assert_eq!(url, Some(&*format!("data:image/png;base64,{A_PICTURE}")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -252,8 +255,7 @@ async fn a_model_that_refuses_a_sound_still_sees_and_one_that_refuses_a_picture_
     for (takes, refuses) in [("image_url", "input_audio"), ("input_audio", "image_url")] {
         let answers = vec![search("all"), says("done"), says("still")];
         let mut world = world(&[tool("mcp__tracker__search", true)], answers).await;
-        let picture =
-            McpPicture { media_type: "image/png".into(), data: "iVBORw0KGgoAAA==".into() };
+        let picture = McpPicture { media_type: "image/png".into(), data: A_PICTURE.into() };
         let sound = McpSound { format: "mp3".into(), data: "SUQzIGEgdHVuZQ==".into() };
         let answer = McpResult {
             text: "both".into(),

@@ -95,7 +95,8 @@ pub struct McpServer {
     /// alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// How its tools are used, in the server's own words, masked and cut. Given where the role has a use for it.
+    /// Directions for the use of its tools, in the server's own words, masked and cut. Given where the role has a use
+    /// for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instructions: String,
     /// Tools of it that the role may use, given where some are found by a search alone.

@@ -1,5 +1,5 @@
-//! How servers say that they are used. The words are strangers' like all others of theirs, and bounded for all servers
-//! together.
+//! Directions of servers for the use of their tools. The words are strangers' like all others of theirs, and bounded
+//! for all servers together.
 
 use codebutler_guides::text::clip_text;
 use codebutler_wire::McpServer;

@@ -23,8 +23,15 @@ pub(super) fn build_program(name: &str) -> anyhow::Result<PathBuf> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    // The workspace, so that all is as the tests were built.
-    build.current_dir(root).args(["build", "--quiet", "--locked", "--workspace", "--bin", name]);
+    // All targets of the workspace: for one program alone, dependencies have other features and are built once more.
+    build.current_dir(root).args(["build", "--quiet", "--locked", "--workspace", "--all-targets"]);
+    // Cargo sets these for a program that it starts. With them ring is built anew, and all that depends on it.
+    for (variable, _) in std::env::vars_os() {
+        let named = variable.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|begin| named.starts_with(begin)) {
+            build.env_remove(&variable);
+        }
+    }
     let status = build.status().context("starting cargo")?;
     ensure!(status.success(), "`{name}` can't be built: cargo says why");
     let program = folder.join(name);

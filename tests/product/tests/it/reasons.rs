@@ -127,6 +127,7 @@ const OTHERS: &[&str] = &[
     "Somebody",
     "Stop",
     "UsePrompt",
+    "VolumeSnapshot",
     "WebFetch",
     "WebSearch",
     "Yes",

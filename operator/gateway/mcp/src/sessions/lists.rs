@@ -119,7 +119,7 @@ pub struct ListWords {
     pub sizes: Vec<usize>,
     /// Purpose of the server, in its own words.
     pub about: String,
-    /// How its tools are used, in its own words.
+    /// Directions for the use of its tools, in its own words.
     pub instructions: String,
     /// Names of its prompts, as a model knows them.
     pub prompts: Vec<String>,

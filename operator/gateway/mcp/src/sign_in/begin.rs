@@ -97,8 +97,8 @@ pub async fn begin_sign_in(
     let oauth = place.spec.oauth.as_ref();
     let others = oauth.iter().flat_map(|oauth| &oauth.parameters);
     let others: Vec<_> = others.map(|one| (&*one.name, &*one.value)).collect();
-    let asked = (resource.as_ref(), scope.as_deref());
-    let link = AuthorizationLink::new(&authority, &client, &redirect, asked, &others);
+    let wanted = (resource.as_ref(), scope.as_deref());
+    let link = AuthorizationLink::new(&authority, &client, &redirect, wanted, &others);
     let host = link.url.host_str().unwrap_or_default().to_owned();
     let client = StoredClient { authority, resource, redirect, registered, may_ask };
     let ticket = random_ticket();
