@@ -1,5 +1,5 @@
-//! The body of a request on its way to the gateway. The part that nobody has taken by the time of the answer is read and
-//! thrown away: Git reads an answer only once it has sent everything, and says "Broken pipe" where it can't.
+//! The body of a request on its way to the gateway. The part that is unread at the time of the answer is read and
+//! discarded: Git reads an answer only once it has sent everything, and says "Broken pipe" where it can't.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,11 +12,11 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Most bytes that are thrown away, and the time for that.
+/// Most bytes that are discarded, and the time for that.
 const MOST: usize = 256 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A body that goes back to its owner when nobody reads it any more.
+/// A body that returns to its owner when its reader is dropped.
 pub(super) struct LentBody {
     /// None once it has come back.
     body: Option<BodyDataStream<Incoming>>,
@@ -46,14 +46,14 @@ impl Stream for LentBody {
 impl Drop for LentBody {
     fn drop(&mut self) {
         if let (Some(body), Some(owner)) = (self.body.take(), self.owner.take()) {
-            // Where the answer is a success, nobody waits for it.
+            // The receiver is gone where the answer is a success.
             let _ = owner.send(body);
         }
     }
 }
 
 impl UnsentBody {
-    /// Waits until nobody reads the body any more, and reads what is left of it.
+    /// Waits until the body's reader is dropped, and reads the rest.
     pub(super) async fn drain(self) {
         let draining = async {
             let Ok(mut body) = self.0.await else { return };

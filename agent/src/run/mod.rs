@@ -291,7 +291,7 @@ struct BranchRules {
 /// Waiting times of the process.
 #[derive(Clone, Copy)]
 struct AgentTimeouts {
-    /// Waiting time after which people are told that something takes long.
+    /// Time after which people are told that something takes long.
     tell_after: Duration,
     /// Retry budget for a model's provider that does not answer.
     model_patience: Duration,

@@ -192,7 +192,7 @@ impl Agent {
     }
 }
 
-/// Decides the offer: tools keep their places, and new ones follow by name. Each notice is told once, and so are the
+/// Decides the offer: tools keep their places, and new ones follow by name. Each notice is given once, and so are the
 /// instructions of each server.
 fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     let mut names = known.names().to_vec();

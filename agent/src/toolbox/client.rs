@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// no ping.
 const PINGS: PingTiming =
     PingTiming { every: Duration::from_secs(30), silence: Duration::from_mins(5) };
-/// Id of the frames that are pings. Their answers are for nobody.
+/// Id of ping frames. Their answers are discarded.
 const PING: u64 = u64::MAX - 1;
 
 /// The toolbox gave no answer. All but the first end the agent: its pod starts anew.
