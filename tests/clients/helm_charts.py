@@ -7,7 +7,9 @@ exits 1 at the first thing that is not as it should be.
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 
 import helm_python as helm
 import yaml
@@ -330,6 +332,27 @@ def charts_say_where_they_come_from():
             assert metadata.get(field), (path, field)
 
 
+def labels_are_valid_whatever_is_added_to_the_version():
+    """Flux adds the digest of what it has fetched, as in `0.1.0+5ae3f10b7c2d`."""
+    valid = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+    for path, version in [(path, version) for path in (CRDS, MAIN)
+                          for version in ("0.1.0+5ae3f10b7c2d", "0.1.0-rc.1+" + "5ae3-" * 12)]:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(path, os.path.join(folder, os.path.basename(path)))
+            with open(os.path.join(copy, "Chart.yaml")) as file:
+                text = re.sub(r"(?m)^version: .*$", f"version: {version}", file.read())
+            with open(os.path.join(copy, "Chart.yaml"), "w") as file:
+                file.write(text)
+            rendered = helm.Chart.load(copy).render({})
+        objects = [d for name, text in rendered.items() if name.endswith(".yaml") for d in documents(text)]
+        labels = [label for d in objects for label in d["metadata"].get("labels", {}).items()]
+        labels += [label for d in objects if d["kind"] == "Deployment"
+                   for label in d["spec"]["template"]["metadata"]["labels"].items()]
+        charts = {value for name, value in labels if name == "helm.sh/chart"}
+        assert len(charts) == 1 and "5ae3" in charts.pop(), charts
+        assert all(valid.fullmatch(value) for _, value in labels), labels
+
+
 def whoever_may_see_a_namespace_sees_threads():
     chart = helm.Chart.load(CRDS)
     roles = {d["metadata"]["name"]: d for d in documents(chart.render({})["codebutler-crds/templates/access.yaml"])}
@@ -422,6 +445,7 @@ def render_everything():
     nothing_is_pulled_from_elsewhere(chart)
     each_shard_has_objects_of_its_own(chart)
     nothing_is_created_by_who_fills_it(chart)
+    labels_are_valid_whatever_is_added_to_the_version()
     whoever_may_see_a_namespace_sees_threads()
     rule = rendered["codebutler/templates/alerts.yaml"]
     for part in ["kind: PrometheusRule", "release: kps", "{{ $labels.repo }}", "record: codebutler:"]:

@@ -5,10 +5,16 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/part-of: codebutler
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+helm.sh/chart: {{ include "codebutler.chart" .root }}
 {{- with .root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* Name and version of the chart as a label's value: Flux adds a digest to versions of charts from OCI registries, after a `+`. */}}
+{{- define "codebutler.chart" -}}
+{{- $named := printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- regexReplaceAll "[^A-Za-z0-9]+$" $named "" }}
 {{- end }}
 
 {{/* What pods are selected by: never changes between versions. */}}
