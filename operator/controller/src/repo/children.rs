@@ -1,12 +1,16 @@
 //! Objects that all pods of a Repo share: an account without rights, a network policy that lets them reach the
 //! gateway and nothing else, and the gateway's certificate authority.
 
+use std::net::SocketAddr;
+
 use codebutler_crds::{Repo, names};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
+    NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use serde::Serialize;
 use serde_json::Value;
@@ -33,7 +37,7 @@ pub(super) fn build_account(repo: &Repo) -> ServiceAccount {
     }
 }
 
-/// Builds the network policy of the Repo's pods: nothing in, and out only to the gateway's pods.
+/// Builds the network policy of the Repo's pods: nothing in, and out only to the gateway's pods and its Service.
 pub(super) fn build_policy(
     repo: &Repo,
     gateway: &GatewayAddress,
@@ -44,17 +48,10 @@ pub(super) fn build_policy(
         match_labels: Some([(key.to_owned(), value.to_owned())].into()),
         match_expressions: None,
     };
-    let to_gateway = NetworkPolicyEgressRule {
-        to: Some(vec![NetworkPolicyPeer {
-            namespace_selector: Some(select("kubernetes.io/metadata.name", &args.namespace)),
-            pod_selector: Some(select("app.kubernetes.io/name", GATEWAY_PODS)),
-            ip_block: None,
-        }]),
-        ports: Some(vec![NetworkPolicyPort {
-            port: Some(gateway.target_port.clone()),
-            protocol: Some("TCP".to_owned()),
-            end_port: None,
-        }]),
+    let to_pods = NetworkPolicyPeer {
+        namespace_selector: Some(select("kubernetes.io/metadata.name", &args.namespace)),
+        pod_selector: Some(select("app.kubernetes.io/name", GATEWAY_PODS)),
+        ip_block: None,
     };
     NetworkPolicy {
         metadata: labels::owned_metadata(
@@ -67,8 +64,31 @@ pub(super) fn build_policy(
             policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
             // Said, so that a rule that somebody adds is a difference.
             ingress: Some(Vec::new()),
-            egress: Some(vec![to_gateway]),
+            egress: Some(vec![
+                allow_tcp(to_pods, gateway.target_port.clone()),
+                allow_service(gateway.address),
+            ]),
         }),
+    }
+}
+
+/// The Service's own address. Most plugins judge a connection once that is translated, and never see it. The VPC CNI of
+/// EKS judges before, and finds the address of a Service only by its selector, which the gateway's has not.
+fn allow_service(address: SocketAddr) -> NetworkPolicyEgressRule {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let block = IPBlock { cidr: format!("{}/{bits}", address.ip()), except: None };
+    let peer = NetworkPolicyPeer { ip_block: Some(block), ..NetworkPolicyPeer::default() };
+    allow_tcp(peer, IntOrString::Int(address.port().into()))
+}
+
+fn allow_tcp(to: NetworkPolicyPeer, port: IntOrString) -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        to: Some(vec![to]),
+        ports: Some(vec![NetworkPolicyPort {
+            port: Some(port),
+            protocol: Some("TCP".to_owned()),
+            end_port: None,
+        }]),
     }
 }
 

@@ -212,6 +212,26 @@ fn without_a_gateway_no_policy_lets_anything_out() {
     assert_eq!(reason, "GatewayCertificateNotFound");
 }
 
+/// The VPC CNI of EKS judges a connection by the Service's address and port, and looks for pods behind it by a selector
+/// that the gateway's Service has not.
+#[test]
+fn a_policy_allows_the_address_of_the_service_before_it_is_translated() {
+    let repo = testing::repo();
+    for (address, cidr, port) in
+        [("10.96.0.7:8444", "10.96.0.7/32", 8444), ("[fd00::7]:8443", "fd00::7/128", 8443)]
+    {
+        let shard = GatewayAddress { address: address.parse().unwrap(), ..gateway() };
+        let policy = children::build_policy(&repo, &shard, &testing::args());
+        let egress = serde_json::to_value(policy.spec.unwrap().egress).unwrap();
+        let service = json!({"to": [{"ipBlock": {"cidr": cidr}}],
+                             "ports": [{"port": port, "protocol": "TCP"}]});
+        assert_eq!(egress[1], service, "{egress}");
+        let pods = &egress[0];
+        assert_eq!(pods["ports"][0]["port"], 9443, "and its pods by theirs: {pods}");
+        assert!(pods["to"][0]["podSelector"].is_object(), "{pods}");
+    }
+}
+
 #[test]
 fn somebody_elses_object_is_told_of_and_not_tried_again_at_once() {
     let repo = testing::repo();
