@@ -159,7 +159,16 @@ fn is_taken_away(status: &PodStatus) -> bool {
 /// thought.
 fn is_turned_down(reason: &str) -> bool {
     reason.starts_with("OutOf")
-        || matches!(reason, "UnexpectedAdmissionError" | "NodeAffinity" | "TopologyAffinityError")
+        || matches!(reason, "UnexpectedAdmissionError" | "TopologyAffinityError")
+        || is_unfit_node(reason)
+}
+
+/// True if a kubelet refused the pod for what its node is by then: whatever the pod asks for, another node takes it.
+fn is_unfit_node(reason: &str) -> bool {
+    matches!(
+        reason,
+        "InvalidNodeInfo" | "NodeAffinity" | "TaintToleration" | "VolumeAttachmentLimitExceeded"
+    )
 }
 
 /// True if a kubelet evicts for disk space that the pod's own containers have used.
@@ -361,8 +370,11 @@ fn describe_eviction(status: &PodStatus) -> String {
         .map_or_else(|| describe_failure(status), |said| shorten_text(said, 200))
 }
 
-/// True if a pod was taken away because its node is drained or gone: no other pod would have stayed.
+/// True if a pod was taken away because its node is drained, gone or unfit: no other pod would have stayed.
 pub(crate) fn is_about_node(pod: &Pod) -> bool {
+    if pod.status.as_ref().and_then(|status| status.reason.as_deref()).is_some_and(is_unfit_node) {
+        return true;
+    }
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut why = conditions.filter(|c| c.type_ == "DisruptionTarget" && c.status == "True");
     let reasons = ["DeletionByPodGC", "DeletionByTaintManager", "EvictionByEvictionAPI"];
@@ -376,8 +388,11 @@ fn describe_failure(status: &PodStatus) -> String {
     // The agent decides whether a pod fails; its toolbox is only stopped with it.
     let main = status.container_statuses.iter().flatten().find_map(of);
     let cause = main.or_else(|| all_containers(status).find_map(of));
-    let evicted = status.reason.as_deref().map(|reason| shorten_text(reason, 60));
-    cause.or(evicted).unwrap_or_else(|| "no container says why".to_owned())
+    let refused = status.reason.as_deref().map(|reason| match status.message.as_deref() {
+        Some(said) => format!("{}: {}", shorten_text(reason, 60), shorten_text(said, 200)),
+        None => shorten_text(reason, 60),
+    });
+    cause.or(refused).unwrap_or_else(|| "no container says why".to_owned())
 }
 
 /// Time at which a pod ended. The status that an evicting kubelet writes names no end of a container; then it is the

@@ -35,6 +35,7 @@ const OTHERS: &[&str] = &[
     "In",
     "Ingress",
     "InvalidImageName",
+    "InvalidNodeInfo",
     "Ki",
     "Landlock",
     "Mi",
@@ -65,6 +66,7 @@ const OTHERS: &[&str] = &[
     "Shutdown",
     "StartError",
     "Succeeded",
+    "TaintToleration",
     "Terminated",
     "Thread",
     "Ti",
@@ -74,6 +76,7 @@ const OTHERS: &[&str] = &[
     "UnexpectedAdmissionError",
     "Unknown",
     "Unschedulable",
+    "VolumeAttachmentLimitExceeded",
     // Verbs of events.
     "Begin",
     "Connect",

@@ -84,12 +84,30 @@ fn an_eviction_is_one_in_whatever_form_a_kubelet_writes_it() {
 fn a_pod_that_its_node_did_not_take_has_not_failed() {
     let full = "Pod was rejected: Node didn't have enough resource: cpu, requested: 250, used: 3900, \
                 capacity: 4000";
-    for reason in
-        ["OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError", "NodeAffinity"]
-    {
-        let (cause, why, _) = cause(&json!({"phase": "Failed", "reason": reason, "message": full}));
+    for (reason, unfit) in [
+        ("OutOfcpu", false),
+        ("OutOfmemory", false),
+        ("OutOfpods", false),
+        ("UnexpectedAdmissionError", false),
+        ("NodeAffinity", true),
+        // Tainted between its choice and its start, as by a spot instance's end.
+        ("TaintToleration", true),
+        ("InvalidNodeInfo", true),
+        // Kubernetes 1.35: the driver says no to one more volume.
+        ("VolumeAttachmentLimitExceeded", true),
+    ] {
+        let status = json!({"phase": "Failed", "reason": reason, "message": full});
+        let (cause, why, _) = cause(&status);
         assert_eq!((cause, &*why), (FailureCause::Evicted, full), "{reason}");
+        assert_eq!(is_about_node(&pod(&status)), unfit, "{reason}");
     }
+}
+
+#[test]
+fn a_pod_that_no_node_of_its_kind_takes_has_failed_for_the_reason_that_its_kubelet_gives() {
+    let said = "Pod was rejected: AppArmor profile is not loaded";
+    let (cause, why, _) = cause(&json!({"phase": "Failed", "reason": "AppArmor", "message": said}));
+    assert_eq!((cause, why), (FailureCause::Crash, format!("AppArmor: {said}")));
 }
 
 #[test]
