@@ -12,6 +12,8 @@ use kube::ResourceExt as _;
 
 /// Grace period for an autoscaler to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
+/// Interval of looks at a pod that a queue of the cluster's holds back. When it is let go, its watch tells.
+const HELD_BACK: SignedDuration = SignedDuration::from_mins(5);
 /// Grace period for a registry to answer after all.
 const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
 
@@ -207,8 +209,31 @@ pub(crate) struct PodTrouble {
 /// Looks for what keeps a live pod from working.
 pub(crate) fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
-    find_unschedulable(status, pod, now)
+    find_gates(status, pod)
+        .or_else(|| find_unschedulable(status, pod, now))
         .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
+}
+
+/// A queue such as Kueue's has put scheduling gates on the pod and takes them away when it is its turn. However long that
+/// takes, nothing is wrong.
+fn find_gates(status: &PodStatus, pod: &Pod) -> Option<PodTrouble> {
+    let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
+    if scheduled.reason.as_deref() != Some("SchedulingGated") {
+        return None;
+    }
+    let gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    let gates: Vec<_> = gates.map(|gate| format!("`{}`", gate.name)).collect();
+    Some(PodTrouble {
+        reason: "PodStarting",
+        message: format!(
+            "pod `{}` waits until the cluster lets it be scheduled: its scheduling gates ({}) are somebody else's, such \
+             as a queue's, and go when it is its turn",
+            pod.name_any(),
+            gates.join(", ")
+        ),
+        said: shorten_text(scheduled.message.as_deref().unwrap_or_default(), 300),
+        passes: Some(HELD_BACK),
+    })
 }
 
 fn find_unschedulable(status: &PodStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {

@@ -61,6 +61,7 @@ const OTHERS: &[&str] = &[
     "RunContainerError",
     "Running",
     "RuntimeDefault",
+    "SchedulingGated",
     "Secret",
     "ServiceAccount",
     "Shutdown",

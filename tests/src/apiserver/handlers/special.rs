@@ -134,16 +134,17 @@ impl ResourceRequest<'_> {
             return Err(ApiError::invalid("", "Binding", &self.target.name, &[cause]));
         }
         self.change(&WriteChange::Patch(&|live| {
-            let bound = text_at(live, "/spec/nodeName").unwrap_or_default();
-            if !bound.is_empty() {
-                let why =
-                    format!("pod {} is already assigned to node \"{bound}\"", self.target.name);
-                return Err(ApiError::conflict_because(
-                    "",
-                    "pods/binding",
-                    &self.target.name,
-                    &why,
-                ));
+            let (name, bound) =
+                (&self.target.name, text_at(live, "/spec/nodeName").unwrap_or_default());
+            let gates = live.pointer("/spec/schedulingGates").and_then(Value::as_array);
+            let is_held = gates.is_some_and(|gates| !gates.is_empty());
+            let why = (!bound.is_empty())
+                .then(|| format!("pod {name} is already assigned to node \"{bound}\""))
+                .or_else(|| {
+                    is_held.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
+                });
+            if let Some(why) = why {
+                return Err(ApiError::conflict_because("", "pods/binding", name, &why));
             }
             let mut pod = live.clone();
             object::map_at(&mut pod, "spec").insert("nodeName".to_owned(), node.clone().into());

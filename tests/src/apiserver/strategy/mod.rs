@@ -153,7 +153,7 @@ fn default_subjects(value: &mut Value) {
 pub(super) fn before_create(kind: &ServedKind, value: &mut Value) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => {
-            value["status"] = json!({ "phase": "Pending", "qosClass": pods::qos_class(value) });
+            value["status"] = pods::first_status(value);
         }
         ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             value["status"] = json!({ "phase": "Pending" });

@@ -110,8 +110,22 @@ fn default_volume(value: &mut Value) {
     }
 }
 
+/// The status that a new pod starts with. One with scheduling gates says that it waits for these.
+pub(super) fn first_status(pod: &Value) -> Value {
+    let mut status = json!({ "phase": "Pending", "qosClass": qos_class(pod) });
+    let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": object::now_text(),
+        }]);
+    }
+    status
+}
+
 /// The quality-of-service class that the resources of its containers give a pod.
-pub(super) fn qos_class(pod: &Value) -> &'static str {
+fn qos_class(pod: &Value) -> &'static str {
     let (mut any, mut all) = (false, true);
     for list in ["/spec/initContainers", "/spec/containers"] {
         let containers = pod.pointer(list).and_then(Value::as_array);

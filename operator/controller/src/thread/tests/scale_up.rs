@@ -58,3 +58,28 @@ fn an_autoscaler_that_adds_no_node_is_quoted_at_once() {
     world.scale_ups = [("a".to_owned(), ScaleUp::Unknown)].into();
     assert_eq!(ready(&plan(&thread, &world)).0, "PodStarting");
 }
+
+/// As Kueue does with a pod whose `spec.pods.labels` name a queue.
+#[test]
+fn a_pod_that_a_queue_of_the_cluster_holds_back_is_no_trouble_and_keeps_no_slot() {
+    let (thread, mut world) = stuck("2026-01-01T11:59:30Z");
+    let mut held = (*world.pods[0]).clone();
+    held.spec.as_mut().unwrap().scheduling_gates =
+        serde_json::from_value(json!([{"name": "kueue.x-k8s.io/admission"}])).unwrap();
+    let status = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "lastTransitionTime": "2026-01-01T11:59:30Z",
+        "message": "Scheduling is blocked due to non-empty scheduling gates"}]});
+    held.status = serde_json::from_value(status).unwrap();
+    world.pods = vec![Arc::new(held)];
+    let soon = plan(&thread, &world);
+    assert!(soon.busy.contains("pm"), "it may be let go at once");
+    let later = plan_at(&thread, &world, "2026-01-01T15:00:00Z".parse().unwrap());
+    for plan in [&soon, &later] {
+        assert_eq!(ready(plan).0, "PodStarting");
+        assert!(ready(plan).1.contains("`kueue.x-k8s.io/admission`"), "{}", ready(plan).1);
+        assert!(deleted(plan).is_empty() && plan.ask_scale_up.is_empty());
+        assert!(condition::is_true(&plan.status.conditions, condition::RECONCILING));
+    }
+    assert!(later.busy.is_empty(), "others need not wait for it");
+}

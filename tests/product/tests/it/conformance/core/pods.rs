@@ -7,6 +7,7 @@ use super::super::lab::{Lab, pod};
 
 behaviours! { "core kinds",
     pod_defaults => "pods: defaults, phase and quality of service",
+    pod_gates => "pods: scheduling gates hold a pod back, which its status says",
     pod_required => "pods: what is missing or double is named",
     pod_enums => "pods: closed lists of values",
     pod_immutable => "pods: the spec can't change but for images and tolerations",
@@ -45,6 +46,30 @@ async fn pod_defaults(lab: Lab) {
     latest["spec"]["containers"][0]["image"] = "image".into();
     let made = lab.post("pods", latest).await;
     assert_eq!(made.ok(201)["spec"]["containers"][0]["imagePullPolicy"], "Always");
+}
+
+async fn pod_gates(lab: Lab) {
+    let gates = json!([{"name": "example.org/queue"}]);
+    let made = lab.post("pods", with("schedulingGates", gates)).await.ok(201).clone();
+    let scheduled = &made["status"]["conditions"][0];
+    assert_eq!(scheduled["type"], "PodScheduled");
+    assert_eq!(
+        (&scheduled["status"], &scheduled["reason"]),
+        (&json!("False"), &json!("SchedulingGated"))
+    );
+    let said = "Scheduling is blocked due to non-empty scheduling gates";
+    assert_eq!(scheduled["message"], said);
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    lab.post("pods/p/binding", binding).await.refused(
+        409,
+        "Conflict",
+        &["pod p has non-empty .spec.schedulingGates"],
+    );
+    let free =
+        lab.merge("pods/p", json!({"spec": {"schedulingGates": null}})).await.ok(200).clone();
+    assert!(free["spec"]["schedulingGates"].is_null(), "{free}");
+    let plain = lab.post("pods", pod("q")).await.ok(201).clone();
+    assert!(plain["status"]["conditions"].is_null(), "{plain}");
 }
 
 async fn pod_required(lab: Lab) {
