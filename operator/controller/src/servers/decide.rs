@@ -24,6 +24,8 @@ use crate::thread::life::PodLife;
 pub(super) const MOST_PODS: usize = 8;
 /// Interval between looks at a pod that does not work yet: some trouble shows only after a while.
 const LOOK: Duration = Duration::from_secs(5);
+/// Delay before the next pod after one that a node has evicted or turned down: it would do the same with many a second.
+const AFTER_FAILURE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Everything that is known about the servers of a Thread, or of a Repo.
 pub(super) struct ServersView<'a> {
@@ -209,6 +211,10 @@ fn plan_server(
     let changed = config != Some(&input.config())
         || labels::lacks_labels(&**pod, made.labels())
         || has_old_secrets(pod, secrets);
+    if !changed && let Some((left, why)) = time_to_rest(&life, view.now) {
+        plan.look_again_in(left);
+        return OwnPod::waiting(&format!("its pod has ended ({why}), and another one follows"));
+    }
     if changed || !life.is_live() {
         plan.delete.extend(pod.uid());
         return OwnPod::default();
@@ -219,6 +225,14 @@ fn plan_server(
     let trouble = tell_trouble(pod, &server.name, view.now).unwrap_or_default();
     let waits = tell_wait(pod, view.now).filter(|_| trouble.is_empty()).unwrap_or_default();
     OwnPod { pod_uid: pod.uid(), trouble, waits }
+}
+
+/// Time until a pod that has failed is replaced, and why it has.
+fn time_to_rest(life: &PodLife, now: Timestamp) -> Option<(Duration, &str)> {
+    let PodLife::Failed { at, why, .. } = life else { return None };
+    let due = at.saturating_add(AFTER_FAILURE).unwrap_or(now);
+    let left = Duration::try_from(due.duration_since(now)).ok()?;
+    (!left.is_zero()).then_some((left, why.as_str()))
 }
 
 /// True for a pod that was started with other values of its Secrets than those that the gateway has seen since. An

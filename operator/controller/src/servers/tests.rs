@@ -185,6 +185,24 @@ fn a_pod_goes_when_it_is_idle_closed_changed_or_named_no_more() {
 }
 
 #[test]
+fn a_pod_that_its_node_turns_down_is_not_made_again_at_once() {
+    let mut world = World::new(server());
+    world.start();
+    let made = Some(Time(world.now));
+    Arc::make_mut(&mut world.pods[0]).metadata.creation_timestamp = made;
+    let full = "Pod was rejected: Node didn't have enough resource: pods";
+    world.says(json!({"phase": "Failed", "reason": "OutOfpods", "message": full}));
+    assert_eq!(world.deleted(), Vec::<String>::new());
+    let plan = world.plan();
+    assert_eq!(plan.again.unwrap().as_secs(), 5);
+    let own = &plan.own["db"];
+    assert_eq!(own.pod_uid, None, "nothing of it runs");
+    assert!(own.waits.contains(full) && own.trouble.is_empty(), "{own:?}");
+    world.now += SignedDuration::from_secs(5);
+    assert_eq!(world.deleted(), [UID]);
+}
+
+#[test]
 fn a_server_whose_secrets_were_checked_for_something_else_is_not_started() {
     let mut world = World::new(server());
     world.repo.spec.mcp_servers[0].image = Some("evil/image".to_owned());
