@@ -35,7 +35,10 @@ fn tell_waiting(container: &ContainerStatus, server: &str) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
     match waiting.reason.as_deref()? {
-        "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => Some(format!(
+        "ImagePullBackOff"
+        | "InvalidImageName"
+        | "ErrImageNeverPull"
+        | "SignatureValidationFailed" => Some(format!(
             "image `{}` can't be pulled ({said}): correct `image` of server `{server}` in spec.mcpServers of the Repo, or \
              let nodes pull it (spec.pods.imagePullSecrets)",
             container.image
@@ -83,7 +86,7 @@ fn describe_wait(status: &PodStatus) -> String {
         Some((found, waiting.reason.as_deref().unwrap_or_default()))
     });
     match waiting {
-        Some((found, "ErrImagePull")) => {
+        Some((found, "ErrImagePull" | "RegistryUnavailable" | "ImageInspectError")) => {
             format!("image `{}` could not be pulled, which its node tries again", found.image)
         }
         Some((found, "PodInitializing" | "ContainerCreating")) => {

@@ -296,6 +296,10 @@ fn a_pod_that_starts_slowly_says_what_it_waits_for_and_that_is_no_trouble() {
             status(&started, waiting("ErrImagePull"), None),
             "image `acme/server:3` could not be pulled, which its node tries again",
         ),
+        (
+            status(&started, waiting("RegistryUnavailable"), None),
+            "image `acme/server:3` could not be pulled, which its node tries again",
+        ),
     ] {
         world.says(said);
         let own = world.plan().own["db"].clone();

@@ -269,9 +269,16 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
     let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
     let mut passes = None;
     let (reason, message) = match waiting.reason.as_deref()? {
-        why @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull") => {
-            // A registry's hiccup: the kubelet tries again before it backs off.
-            passes = (why == "ErrImagePull").then_some(TO_PULL);
+        why @ ("ErrImagePull"
+        | "RegistryUnavailable"
+        | "ImageInspectError"
+        | "ImagePullBackOff"
+        | "InvalidImageName"
+        | "ErrImageNeverPull"
+        | "SignatureValidationFailed") => {
+            // A registry's hiccup, or the runtime's: the kubelet tries again before it backs off.
+            let hiccups = ["ErrImagePull", "RegistryUnavailable", "ImageInspectError"];
+            passes = hiccups.contains(&why).then_some(TO_PULL);
             let whose = if name == TOOLBOX {
                 "correct it in the AgentRole's workspace.image"
             } else {

@@ -173,6 +173,10 @@ fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
 
     for (waiting, reason) in [
         ("ImagePullBackOff", Some("ImageNotPulled")),
+        ("RegistryUnavailable", Some("ImageNotPulled")),
+        ("ImageInspectError", Some("ImageNotPulled")),
+        // As CRI-O says it, where a policy wants images to be signed.
+        ("SignatureValidationFailed", Some("ImageNotPulled")),
         ("CreateContainerConfigError", Some("ContainerNotCreated")),
         ("CrashLoopBackOff", Some("ContainerCrashes")),
         ("PodInitializing", None),
