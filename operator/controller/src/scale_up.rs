@@ -1,5 +1,5 @@
-//! Reads from an autoscaler's events if it adds a node for a pod that finds none. They are asked for when a pod finds
-//! no node, and at no other time: no event is watched.
+//! Reads from events why a pod does not start: if an autoscaler adds a node for one that finds none, and what keeps a
+//! node from setting it up. They are asked for then, and at no other time: no event is watched.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -56,6 +56,33 @@ impl ScaleUp {
     }
 }
 
+/// Words of events about a pod that does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodWords {
+    pub scale_up: ScaleUp,
+    /// Latest warning of whoever sets the pod up on its node, with its reason.
+    pub warning: Option<String>,
+}
+
+/// Finds the latest warning of a kubelet, or of who attaches volumes, unless something has succeeded since. A kubelet
+/// that waits for a volume says less than who can't attach it.
+fn find_warning(events: &[Event]) -> Option<String> {
+    let is_warning = |event: &&Event| event.type_.as_deref() == Some("Warning");
+    let calm = events.iter().filter(|event| !is_warning(event)).filter_map(event_time).max();
+    let reason_of = |event: &Event| event.reason.clone().unwrap_or_default();
+    let about_node = |event: &&Event| {
+        let reason = reason_of(event);
+        let is_set_up = reason.starts_with("Failed") || reason == "NetworkNotReady";
+        is_set_up && reason != "FailedScheduling"
+    };
+    let warnings = events.iter().filter(is_warning).filter(about_node);
+    let fresh = warnings.filter(|event| event_time(event) >= calm);
+    let telling = |event: &&Event| (reason_of(event) == "FailedAttachVolume", event_time(event));
+    let latest = fresh.max_by_key(telling)?;
+    let note = latest.note.as_deref().unwrap_or_default().trim_end_matches(['.', ' ']);
+    Some(format!("{}: {}", reason_of(latest), shorten_text(note, 300)))
+}
+
 fn is_from(event: &Event, component: &str) -> bool {
     let source = event.deprecated_source.as_ref().and_then(|source| source.component.as_deref());
     let reporter = event.reporting_controller.as_deref();
@@ -72,10 +99,10 @@ fn event_time(event: &Event) -> Option<Timestamp> {
     series.max(first).max(older).or(made)
 }
 
-/// Cache of autoscalers' answers, by the UID of the pod.
+/// Cache of what events say, by the UID of the pod.
 pub(crate) struct ScaleUps {
     client: Client,
-    known: Mutex<HashMap<String, (ScaleUp, Instant)>>,
+    known: Mutex<HashMap<String, (PodWords, Instant)>>,
 }
 
 impl ScaleUps {
@@ -85,7 +112,7 @@ impl ScaleUps {
     }
 
     /// Returns the cached answer about a pod, if it is still fresh.
-    pub(crate) fn of(&self, pod_uid: &str) -> Option<ScaleUp> {
+    pub(crate) fn of(&self, pod_uid: &str) -> Option<PodWords> {
         let known = self.known.lock();
         let (said, at) = known.get(pod_uid)?;
         (at.elapsed() < FRESH).then(|| said.clone())
@@ -96,10 +123,13 @@ impl ScaleUps {
         let events = Api::<Event>::namespaced(self.client.clone(), namespace);
         let about = ListParams::default().fields(&format!("regarding.uid={pod_uid}")).limit(MOST);
         let said = match events.list(&about).await {
-            Ok(found) => ScaleUp::of(&found.items),
+            Ok(found) => PodWords {
+                scale_up: ScaleUp::of(&found.items),
+                warning: find_warning(&found.items),
+            },
             Err(error) => {
                 tracing::debug!(namespace, %error, "autoscaler_status_unknown");
-                ScaleUp::Unknown
+                PodWords { scale_up: ScaleUp::Unknown, warning: None }
             }
         };
         let mut known = self.known.lock();
@@ -139,6 +169,36 @@ mod tests {
         assert_eq!(ScaleUp::of(&all), expected);
         let later = event("NotTriggerScaleUp", "cluster-autoscaler", &at(5), full);
         assert_eq!(ScaleUp::of(&[announced, later]), ScaleUp::Declined { said: full.into() });
+    }
+
+    #[test]
+    fn what_keeps_a_node_from_setting_a_pod_up_is_its_latest_warning() {
+        let said = |type_: &str, reason: &str, minute: u32, note: &str| {
+            let mut event = event(reason, "kubelet", &at(minute), note);
+            event.type_ = Some(type_.to_owned());
+            event
+        };
+        let scheduled = said("Normal", "Scheduled", 2, "Successfully assigned team/p to n");
+        let before = said("Warning", "FailedScheduling", 2, "0/3 nodes are available");
+        let attach =
+            "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) other";
+        let attach = said("Warning", "FailedAttachVolume", 2, attach);
+        let mount = "Unable to attach or mount volumes: timed out waiting for the condition.";
+        let mount = said("Warning", "FailedMount", 4, mount);
+        let of =
+            |events: &[&Event]| find_warning(&events.iter().copied().cloned().collect::<Vec<_>>());
+        assert_eq!(of(&[&scheduled, &before]), None);
+        let told = of(&[&scheduled, &before, &mount]).unwrap();
+        assert_eq!(
+            told,
+            "FailedMount: Unable to attach or mount volumes: timed out waiting for the condition"
+        );
+        let told = of(&[&scheduled, &attach, &mount]).unwrap();
+        assert!(told.starts_with("FailedAttachVolume: Multi-Attach error"), "{told}");
+        let pulling = said("Normal", "Pulling", 5, "Pulling image \"debian:13\"");
+        assert_eq!(of(&[&scheduled, &attach, &mount, &pulling]), None, "a large image takes long");
+        let probe = said("Warning", "Unhealthy", 6, "Liveness probe failed");
+        assert_eq!(of(&[&scheduled, &probe]), None);
     }
 
     #[test]

@@ -295,7 +295,7 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
             "ContainerNotCreated",
             format!(
                 "container `{name}` in pod `{pod}` can't be created ({why}: {said}){}",
-                needs_shell(name, &said)
+                find_remedy(name, &said)
             ),
         ),
         // The container never ran, so it has no log: the kubelet's words are all there is.
@@ -303,7 +303,7 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
             "ContainerNotCreated",
             format!(
                 "container `{name}` in pod `{pod}` can't be created ({why}){}",
-                needs_shell(name, &why)
+                find_remedy(name, &why)
             ),
         ),
         "CrashLoopBackOff" => (
@@ -329,11 +329,21 @@ fn why_not_started(container: &ContainerStatus) -> Option<String> {
         .then(|| format!("{reason}: {}", shorten_text(message, 300)))
 }
 
-/// Remedy for an image in which no command could run.
-fn needs_shell(container: &str, said: &str) -> &'static str {
+/// Remedy for an image in which no command could run, and for a node or volume that knows no other users.
+fn find_remedy(container: &str, said: &str) -> &'static str {
     // runc quotes the name one way, crun the other.
     if container == TOOLBOX && ["\"sh\"", "`sh`"].iter().any(|shell| said.contains(shell)) {
         ": the image of the AgentRole's workspace.image has to have a shell, `sh`"
+    } else {
+        needs_host_users(said)
+    }
+}
+
+/// Remedy for a node that has no user namespaces, or a volume whose file system has no idmapped mounts.
+pub(super) fn needs_host_users(said: &str) -> &'static str {
+    let said = said.to_ascii_lowercase();
+    if ["hostusers", "user namespace", "idmap"].iter().any(|words| said.contains(words)) {
+        ": set hostUsers: true in agents.pods of the chart, or in spec.pods of the Repo"
     } else {
         ""
     }

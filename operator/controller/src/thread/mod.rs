@@ -20,6 +20,7 @@ mod seat;
 pub(crate) mod security;
 mod shield;
 pub(crate) mod size;
+mod slow_start;
 mod status;
 mod stranded;
 pub(crate) mod vacant;
@@ -165,9 +166,9 @@ async fn apply_plan(
         context.homes.look(&ObjectKey::of(thread), &claim).await;
         return Ok(FollowUp::requeue(Duration::ZERO));
     }
-    if !plan.ask_scale_up.is_empty() {
+    if !plan.ask_events.is_empty() {
         let namespace = thread.namespace().unwrap_or_default();
-        for pod in &plan.ask_scale_up {
+        for pod in &plan.ask_events {
             context.scale_ups.look(&namespace, pod).await;
         }
         return Ok(FollowUp::requeue(Duration::ZERO));

@@ -67,6 +67,8 @@ pub(crate) struct ObservedThread {
     pub home: Option<VolumeHome>,
     /// Answers of autoscalers about its pods, by their UID, where they were asked.
     pub scale_ups: BTreeMap<String, ScaleUp>,
+    /// Latest warnings of whoever sets its pods up on their nodes, by their UID, where events were asked for.
+    pub warnings: BTreeMap<String, Option<String>>,
     /// Reason why the volume could not grow, if it could not.
     pub unexpanded: Option<String>,
 }
@@ -80,13 +82,19 @@ pub(crate) fn observe_thread(context: &ControllerContext, thread: &Thread) -> Ob
     let mine = |pod: &Arc<Pod>| owned_by(&**pod, &uid);
     let pods: Vec<_> = context.pods.of(&key).into_iter().filter(mine).collect();
     let rewritten = pods.iter().filter(|pod| context.rewritten.knows(pod));
-    let scale_ups = pods.iter().filter_map(|pod| {
+    let told = pods.iter().filter_map(|pod| {
         let uid = pod.uid()?;
-        let said = context.scale_ups.of(&uid)?;
-        Some((uid, said))
+        let words = context.scale_ups.of(&uid)?;
+        Some((uid, words))
     });
+    let (mut scale_ups, mut warnings) = (BTreeMap::new(), BTreeMap::new());
+    for (uid, words) in told {
+        scale_ups.insert(uid.clone(), words.scale_up);
+        warnings.insert(uid, words.warning);
+    }
     ObservedThread {
-        scale_ups: scale_ups.collect(),
+        scale_ups,
+        warnings,
         rewritten: rewritten.filter_map(|pod| pod.uid()).collect(),
         roles: repo.iter().flat_map(|repo| context.roles_of(repo)).collect(),
         seats: repo.as_ref().map(|repo| vacant::free_seats(context, repo)).unwrap_or_default(),

@@ -28,9 +28,9 @@ pub(super) struct ThreadPlan {
     /// Find out whether the nodes of the volume still exist, and decide anew.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub find_home: bool,
-    /// Ask what an autoscaler says of the pods with these UIDs, and decide anew.
+    /// Ask what events say of the pods with these UIDs, and decide anew.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub ask_scale_up: BTreeSet<String>,
+    pub ask_events: BTreeSet<String>,
     /// Pods to create by role; their UIDs go into `status`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub create_pods: BTreeMap<String, NewPod>,

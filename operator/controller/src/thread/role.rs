@@ -16,13 +16,11 @@ use super::view::{
     RoleView, ThreadView, has_moved, is_outdated, not_ending, pod_id, pod_input, tell_starting,
     tell_unknown, time_to_end,
 };
-use super::{hang, scale_up, seat, stranded, volume_need};
+use super::{hang, scale_up, seat, slow_start, stranded, volume_need};
 use crate::health::{HealthLevel, ObjectHealth};
 
 /// Pods that may die in a row before a person has to look.
 pub(super) const MAX_FAILURES: u32 = 5;
-/// A pod that has not started after this long is reported.
-const SLOW_START: SignedDuration = SignedDuration::from_secs(120);
 /// A pod that can't start this long keeps no place from others.
 const HOLDS_PLACE: SignedDuration = SignedDuration::from_secs(60);
 /// Delay before the next pod where the gateway is away, so that many don't come at once.
@@ -195,19 +193,8 @@ fn judge_live(
     if *life == PodLife::Running {
         return None;
     }
-    let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
-    let since = life::scheduled_at(pod).map_or(created, |scheduled| scheduled.max(created));
-    let left = SLOW_START - view.now.duration_since(since);
-    if left.is_positive() {
-        plan.look_again_in(left.unsigned_abs());
-        return Some(tell_starting(role.name));
-    }
-    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
-    let message = format!(
-        "pod `{name}` has not started for {} s: see `kubectl -n {namespace} describe pod {name}`",
-        SLOW_START.as_secs()
-    );
-    Some(ObjectHealth::new(HealthLevel::Trouble, "PodNotStarted", message))
+    let slow = slow_start::find_slow_start(view, pod, plan);
+    Some(slow.unwrap_or_else(|| tell_starting(role.name)))
 }
 
 /// Something keeps a pod from starting. What a cluster mends by itself gets its time before anybody is

@@ -35,7 +35,7 @@ pub(super) fn explain_scale_up(
     plan.look_again_in(FRESH);
     match view.observed.scale_ups.get(&uid) {
         None => {
-            plan.ask_scale_up.insert(uid);
+            plan.ask_events.insert(uid);
             trouble
         }
         Some(ScaleUp::Unknown) => trouble,

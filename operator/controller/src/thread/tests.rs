@@ -58,6 +58,7 @@ fn world() -> ObservedThread {
         refusal: None,
         home: None,
         scale_ups: [].into(),
+        warnings: [].into(),
         unexpanded: None,
         rewritten: Vec::new(),
     }

@@ -27,6 +27,7 @@ const OTHERS: &[&str] = &[
     "Error",
     "Exists",
     "Factory",
+    "FailedAttachVolume",
     "FailedScaleUp",
     "FailedScheduling",
     "False",
@@ -40,6 +41,7 @@ const OTHERS: &[&str] = &[
     "Ki",
     "Landlock",
     "Mi",
+    "NetworkNotReady",
     "NetworkPolicy",
     "Never",
     "NodeAffinity",
@@ -81,6 +83,7 @@ const OTHERS: &[&str] = &[
     "Unknown",
     "Unschedulable",
     "VolumeAttachmentLimitExceeded",
+    "Warning",
     // Verbs of events.
     "Begin",
     "Connect",

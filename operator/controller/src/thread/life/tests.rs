@@ -190,6 +190,19 @@ fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
 }
 
 #[test]
+fn a_volume_without_idmapped_mounts_is_told_with_the_setting_that_needs_none() {
+    let said = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc \
+                create failed: failed to set MOUNT_ATTR_IDMAP on /var/lib/kubelet/pods/1/volumes: invalid \
+                argument (maybe the filesystem used doesn't support idmap mounts on this kernel?)";
+    let stuck = pod(&json!({"phase": "Pending", "initContainerStatuses": [{
+        "name": "toolbox", "image": "debian:13", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "RunContainerError", "message": said}}}]}));
+    let found = find_trouble(&stuck, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(found.reason, "ContainerNotCreated");
+    assert!(found.message.ends_with("or in spec.pods of the Repo"), "{}", found.message);
+}
+
+#[test]
 fn an_image_without_a_shell_is_told_and_not_a_log_that_is_not_there() {
     let said = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc \
                 create failed: unable to start container process: error during container init: exec: \

@@ -25,16 +25,16 @@ fn said(at: &str) -> ScaleUp {
 #[test]
 fn nobody_is_asked_to_add_room_while_a_node_is_on_its_way() {
     let (thread, world) = stuck("2026-01-01T11:59:55Z");
-    assert!(plan(&thread, &world).ask_scale_up.is_empty(), "a scheduler gets its seconds first");
+    assert!(plan(&thread, &world).ask_events.is_empty(), "a scheduler gets its seconds first");
 
     let (thread, mut world) = stuck("2026-01-01T11:50:00Z");
-    assert_eq!(plan(&thread, &world).ask_scale_up, ["a".to_owned()].into());
+    assert_eq!(plan(&thread, &world).ask_events, ["a".to_owned()].into());
     // Announced eight minutes ago: past the time that a cluster without an autoscaler gets.
     world.scale_ups = [("a".to_owned(), said("2026-01-01T11:52:00Z"))].into();
     let waits = plan(&thread, &world);
     assert_eq!(ready(&waits).0, "PodStarting");
     assert!(ready(&waits).1.contains("workers 1->2"), "{}", ready(&waits).1);
-    assert!(waits.ask_scale_up.is_empty() && waits.again.is_some());
+    assert!(waits.ask_events.is_empty() && waits.again.is_some());
 
     world.scale_ups = [("a".to_owned(), said("2026-01-01T11:49:00Z"))].into();
     let late = plan(&thread, &world);
@@ -78,8 +78,35 @@ fn a_pod_that_a_queue_of_the_cluster_holds_back_is_no_trouble_and_keeps_no_slot(
     for plan in [&soon, &later] {
         assert_eq!(ready(plan).0, "PodStarting");
         assert!(ready(plan).1.contains("`kueue.x-k8s.io/admission`"), "{}", ready(plan).1);
-        assert!(deleted(plan).is_empty() && plan.ask_scale_up.is_empty());
+        assert!(deleted(plan).is_empty() && plan.ask_events.is_empty());
         assert!(condition::is_true(&plan.status.conditions, condition::RECONCILING));
     }
     assert!(later.busy.is_empty(), "others need not wait for it");
+}
+
+#[test]
+fn a_pod_that_its_node_can_not_set_up_is_told_in_the_words_of_its_events() {
+    let (thread, mut world) = stuck("2026-01-01T11:55:00Z");
+    let status = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T11:55:00Z"}]});
+    let mut placed = (*pod(&thread, "pm", "a", status)).clone();
+    placed.metadata.creation_timestamp =
+        serde_json::from_value(json!("2026-01-01T11:55:00Z")).unwrap();
+    world.pods = vec![Arc::new(placed)];
+    assert_eq!(plan(&thread, &world).ask_events, ["a".to_owned()].into());
+    let told = |world: &mut ObservedThread, warning: Option<&str>| {
+        world.warnings = [("a".to_owned(), warning.map(str::to_owned))].into();
+        let plan = plan(&thread, world);
+        assert!(plan.ask_events.is_empty() && plan.again.is_some());
+        assert_eq!(ready(&plan).0, "PodNotStarted");
+        ready(&plan).1.to_owned()
+    };
+    let plain = told(&mut world, None);
+    assert!(plain.contains("for 120 s: see `kubectl"), "{plain}");
+    let attached = "FailedAttachVolume: Multi-Attach error for volume \"pvc-1\"";
+    let attached = told(&mut world, Some(attached));
+    assert!(attached.contains("(FailedAttachVolume: Multi-Attach error"), "{attached}");
+    let users = "FailedCreatePodSandBox: can't set `spec.hostUsers: false`, runtime does not support user namespaces";
+    let users = told(&mut world, Some(users));
+    assert!(users.contains("set hostUsers: true in agents.pods of the chart"), "{users}");
 }
