@@ -1,10 +1,12 @@
 //! Upstream's default admission, which refuses writes although the caller may make them: pods below
 //! their namespace's security standard, and rights that the caller does not have himself. Also the
-//! admission of OpenShift and of GKE Autopilot, which change pods, and a webhook that is out of order.
+//! admission of OpenShift and of GKE Autopilot, which change pods, the former's watch over owners, and a webhook that is
+//! out of order.
 
 mod autopilot;
 mod escalation;
 mod openshift;
+mod owners;
 mod security;
 mod webhook;
 
@@ -55,6 +57,7 @@ pub(super) fn review_object(
     value: &Value,
     live: Option<&Value>,
 ) -> Result<Vec<String>, ApiError> {
+    owners::review_owners(store, user, kind, value, live)?;
     if kind.is("", "pods") && live.is_none() {
         let namespace = store.get("namespaces", "", object::object_namespace(value));
         let labels = namespace.as_ref().and_then(|n| object::meta_field(&n.value, "labels"));

@@ -1,8 +1,9 @@
 //! Clusters that are not like the others.
 
+use codebutler_crds::{Repo, names};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
@@ -57,6 +58,24 @@ async fn refusal(pods: &Api<Pod>) -> String {
     pods.create(&PostParams::default(), &pod).await.unwrap_err().to_string()
 }
 
+/// Adds a Repo to the team's, which own the authority's copy together. Whose an object is changes there only who may
+/// delete it.
+async fn a_second_repo_becomes_an_owner(team: &Team) {
+    let (client, namespace) = (team.stack.cluster.client(), &team.stack.place.team);
+    let repos = Api::<Repo>::namespaced(client.clone(), namespace);
+    let mut second = repos.get(&team.stack.repo).await.unwrap();
+    second.metadata = ObjectMeta { name: Some("docs".to_owned()), ..ObjectMeta::default() };
+    second.status = None;
+    "C0DOCS".clone_into(&mut second.spec.slack.channel);
+    repos.create(&PostParams::default(), &second).await.unwrap();
+    let copies = Api::<ConfigMap>::namespaced(client, namespace);
+    team.until("both Repos to own the authority's copy", || async {
+        let copy = copies.get(names::CA_CONFIG_MAP).await.ok()?;
+        (copy.owner_references().len() == 2).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
     let steps = vec![
@@ -105,6 +124,7 @@ async fn a_thread_is_answered_on_openshift_with_what_its_platform_team_added() {
         .then_some(())
     })
     .await;
+    a_second_repo_becomes_an_owner(&team).await;
     team.stop().await;
 }
 

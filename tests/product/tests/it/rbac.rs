@@ -35,6 +35,10 @@ const RARELY: &[(&str, &str)] = &[
         "a policy whose cache entry is in doubt",
     ),
     ("controller: get /configmaps ", "a bundle whose cache entry is in doubt"),
+    (
+        "controller: delete /configmaps ",
+        "a second Repo of a namespace on OpenShift, which asks for it",
+    ),
     ("controller: get /persistentvolumes ", STRANDED),
     ("controller: list /nodes ", STRANDED),
     ("controller: patch /pods ", "somebody who takes labels off a pod"),

@@ -14,6 +14,11 @@ const USERS: &str = "openshift.io/sa.scc.uid-range";
 const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 const LEVEL: &str = "openshift.io/sa.scc.mcs";
 
+/// True for a cluster of OpenShift's.
+pub(super) fn is_openshift(store: &ObjectStore) -> bool {
+    store.get("customresourcedefinitions.apiextensions.k8s.io", "", CONSTRAINTS).is_some()
+}
+
 /// Ranges and level that a namespace's annotations assign to its pods.
 struct Given {
     users: (i64, i64),
@@ -23,7 +28,9 @@ struct Given {
 
 impl Given {
     fn of(store: &ObjectStore, namespace: &str) -> Option<Self> {
-        store.get("customresourcedefinitions.apiextensions.k8s.io", "", CONSTRAINTS)?;
+        if !is_openshift(store) {
+            return None;
+        }
         let namespace = store.get("namespaces", "", namespace)?;
         let annotations = object::meta_field(&namespace.value, "annotations")?;
         let block = |name: &str| {
