@@ -351,7 +351,7 @@ impl ObjectApplier {
             type_: if notice.warning { EventType::Warning } else { EventType::Normal },
             reason: notice.reason.to_owned(),
             note: Some(shorten_text(&notice.note, 1000)),
-            action: event_action(notice),
+            action: event_action(notice.reason, &notice.note),
             secondary: related.cloned(),
         };
         if let Err(error) = self.recorder.publish(&event, about).await {
@@ -397,12 +397,12 @@ pub fn is_another(status: &Status) -> bool {
         || (status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid"))
 }
 
-/// The recorder folds events that differ only in their note, and keeps the first note: so the note
-/// is part of the action.
-fn event_action(notice: &EventNotice) -> String {
+/// Returns an event's action. The recorder folds events that differ only in their note, and keeps the first note: so the
+/// note is part of the action.
+pub fn event_action(reason: &str, note: &str) -> String {
     let mut hasher = DefaultHasher::new();
-    notice.note.hash(&mut hasher);
-    format!("{}-{:016x}", notice.reason, hasher.finish())
+    note.hash(&mut hasher);
+    format!("{reason}-{:016x}", hasher.finish())
 }
 
 /// Returns at most `max` bytes of `text`, cut at a character.

@@ -7,7 +7,7 @@ use codebutler_crds::condition::{
 };
 use codebutler_crds::wire::SeatSetUpEnd;
 use codebutler_crds::{Repo, names};
-use codebutler_runtime::apply::shorten_text;
+use codebutler_runtime::apply::{event_action, shorten_text};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Patch;
@@ -438,7 +438,7 @@ fn warning_event(reason: &str, message: &str) -> Event {
         type_: EventType::Warning,
         reason: reason.to_owned(),
         note: Some(shorten_text(message, NOTE)),
-        action: "Connect".to_owned(),
+        action: event_action(reason, message),
         secondary: None,
     }
 }
@@ -471,5 +471,14 @@ mod tests {
         let long = "Überprüfen Sie das Geheimnis. ".repeat(100);
         let note = warning_event("GitNotReachable", &long).note.unwrap();
         assert!((900..=1024).contains(&note.len()), "{}: {note}", note.len());
+    }
+
+    /// The recorder shows one that comes again within minutes with the words of the first.
+    #[test]
+    fn an_event_with_other_words_is_another_one() {
+        let action = |words: &str| warning_event("GitNotReachable", words).action;
+        assert_eq!(action("the host does not answer"), action("the host does not answer"));
+        assert_ne!(action("the host does not answer"), action("the token is refused"));
+        assert!(action("x").len() <= 128, "{}", action("x"));
     }
 }

@@ -86,8 +86,6 @@ const OTHERS: &[&str] = &[
     "Warning",
     // Verbs of events.
     "Begin",
-    "Connect",
-    "Record",
     // Buttons, tools, kinds of approvals, and names for people.
     "Accept",
     "Approve",

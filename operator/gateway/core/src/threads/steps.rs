@@ -4,6 +4,7 @@
 use codebutler_crds::spend::CallLimit;
 use codebutler_crds::thread::PullState;
 use codebutler_crds::{NanoUsd, Thread, ThreadStatus};
+use codebutler_runtime::apply::{event_action, shorten_text};
 use codebutler_runtime::notice::EventNotice;
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Resource as _, ResourceExt as _};
@@ -12,6 +13,9 @@ use super::{ChangeRefusal, ThreadWriter};
 
 /// Characters of a plan's hash.
 const HASH: usize = 12;
+
+/// Most bytes of an event's note; the API takes 1,024.
+const NOTE: usize = 1000;
 
 /// Publishes events of Threads.
 #[derive(Clone)]
@@ -39,8 +43,8 @@ impl ThreadEvents {
         let event = Event {
             type_: if notice.warning { EventType::Warning } else { EventType::Normal },
             reason: notice.reason.to_owned(),
-            note: Some(notice.note.clone()),
-            action: "Record".to_owned(),
+            note: Some(shorten_text(&notice.note, NOTE)),
+            action: event_action(notice.reason, &notice.note),
             secondary: None,
         };
         if let Err(error) = self.0.publish(&event, &thread.object_ref(&())).await {
