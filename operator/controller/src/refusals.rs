@@ -130,7 +130,9 @@ fn find_advice(message: &str) -> Option<&'static str> {
             "the ResourceQuota wants that said: set it in workspace.resources of the AgentRole, or give the \
              namespace a LimitRange with defaults",
         )
-    } else if says(" usage per Container is ") || says(" usage per Pod is ") {
+    } else if says(" usage per PersistentVolumeClaim is ") {
+        Some("fit spec.worktree.size of the Repo to the namespace's LimitRange, or change that")
+    } else if [" usage per ", " limit to request ratio per "].into_iter().any(says) {
         Some(
             "fit workspace.resources of the AgentRole to the namespace's LimitRange, or change that",
         )
@@ -170,6 +172,15 @@ mod tests {
     fn what_admission_says_comes_with_what_to_do() {
         for (words, advice) in [
             ("maximum memory usage per Container is 1Gi, but limit is 4Gi", "LimitRange"),
+            (
+                "maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 20Gi",
+                "spec.worktree.size",
+            ),
+            ("minimum cpu usage per Pod is 1, but request is 300m", "LimitRange"),
+            (
+                "memory max limit to request ratio per Container is 2, but provided ratio is 4.000000",
+                "LimitRange",
+            ),
             ("failed quota: q: must specify limits.cpu for: agent", "workspace.resources"),
             ("pods \"t-pm\" is forbidden: violates PodSecurity \"restricted:latest\": x", "label"),
             (
