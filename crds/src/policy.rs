@@ -46,11 +46,20 @@ pub struct EgressSpec {
     /// Refuse to run where the cluster lets agent pods connect past the gateway.
     #[serde(default = "yes")]
     pub require_enforcement: bool,
+    /// Work also where agent pods reach their own node, which the network plugins of EKS (VPC CNI) and kind let every
+    /// pod. Commands then reach what listens there, such as the kubelet. All other ways have to be closed all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_own_node: bool,
 }
 
 impl Default for EgressSpec {
     fn default() -> Self {
-        Self { hosts: Vec::new(), presets: Vec::new(), require_enforcement: true }
+        Self {
+            hosts: Vec::new(),
+            presets: Vec::new(),
+            require_enforcement: true,
+            allow_own_node: false,
+        }
     }
 }
 

@@ -11,9 +11,10 @@ need kubectl "https://kubernetes.io/docs/tasks/tools/"
 need helm "https://helm.sh/docs/intro/install/"
 ready
 if [ -n "$dry" ] || ! kind get clusters 2> /dev/null | grep -qx "$cluster"; then
-  run kind create cluster --name "$cluster"
+  run kind create cluster --name "$cluster" --config charts/examples/quickstart/kind.yaml
 fi
 run kubectl config use-context "kind-$cluster"
 run .ci/images --load kind --cluster "$cluster" localhost/ "$version"
 install_charts localhost
 finish
+printf '  On kind the Repo needs spec.egress.allowOwnNode: true, since its network plugin keeps no pod from its own node.\n'

@@ -185,7 +185,9 @@ fn podman_builds_where_docker_sleeps() {
     let output = machine.run(&[&script("kind")], &[]);
     assert!(!said(&output.stderr).contains("docker does not answer"), "{}", said(&output.stderr));
     let asked = machine.asked();
-    assert!(asked.iter().any(|line| line == "kind create cluster --name codebutler"), "{asked:?}");
+    let made =
+        "kind create cluster --name codebutler --config charts/examples/quickstart/kind.yaml";
+    assert!(asked.iter().any(|line| line == made), "{asked:?}");
 }
 
 #[test]

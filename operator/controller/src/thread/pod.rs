@@ -289,7 +289,7 @@ impl PodInput<'_> {
             image_pull_policy: self.pull_policy(settings, true),
             command: Some(to_words(&[path::IMAGE_BINARY])),
             args: Some(args.collect()),
-            env: Some(self.log_tags().into_iter().chain([node_address()]).collect()),
+            env: Some(self.log_tags().into_iter().chain(self.node_address()).collect()),
             volume_mounts: Some(vec![
                 volumes::mount_volume(volumes::BIN, path::BIN_DIR),
                 volumes::mount_volume(volumes::RUN, path::RUN_DIR),
@@ -306,6 +306,11 @@ impl PodInput<'_> {
             security_context: Some(security::container_security()),
             ..Container::default()
         }
+    }
+
+    /// The node's address, which the agent tries to reach: no pod of a team may, unless its Repo says otherwise.
+    fn node_address(&self) -> Option<EnvVar> {
+        (!self.repo.spec.egress.allow_own_node).then(node_address)
     }
 
     /// Environment for log lines only; the pod's identity is in its token. No command sees these variables.
@@ -383,7 +388,6 @@ fn env_var(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
-/// The node's address, which the agent tries to reach: no pod of a team may.
 fn node_address() -> EnvVar {
     let field = ObjectFieldSelector {
         api_version: Some("v1".to_owned()),

@@ -97,6 +97,12 @@ impl ConditionWriter {
     /// anything.
     pub async fn egress(&self, repo: &Repo, open: Option<&str>) {
         let (reason, message) = match open {
+            None if repo.spec.egress.allow_own_node => (
+                "Enforced",
+                "agent pods reach the gateway and nothing else but their own node, which \
+                 spec.egress.allowOwnNode lets them"
+                    .to_owned(),
+            ),
             None => ("Enforced", "agent pods reach the gateway and nothing else".to_owned()),
             Some(ways) => (
                 "NotEnforced",

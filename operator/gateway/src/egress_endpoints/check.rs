@@ -30,7 +30,8 @@ pub async fn report_egress(
         WallVerdict::Unsettled => {}
     }
     if report.reached && caller.repo.spec.egress.require_enforcement {
-        let why = leak_sentence(&caller.repo.name_any(), &names_of(&reported_ways(&report)));
+        let ways = reported_ways(&report);
+        let why = leak_sentence(&caller.repo.name_any(), &names_of(&ways)) + node_remedy(&ways);
         // A way that may be closed in a moment is not worth a message.
         if report.trial >= EgressTrial::Long {
             tell_open_egress(&gateway, &caller, &why).await;
@@ -77,6 +78,16 @@ fn leak_sentence(repo: &str, ways: &str) -> String {
          enforce its NetworkPolicy, or another one lets these pods out. Use a network plugin that \
          enforces them and delete what lets them out, or set spec.egress.requireEnforcement: false"
     )
+}
+
+/// A lesser remedy where the network plugin keeps no pod from its own node, and from all else.
+fn node_remedy(ways: &BTreeSet<EgressWay>) -> &'static str {
+    if *ways == BTreeSet::from([EgressWay::Node]) {
+        "; the node alone is reached, which the plugins of EKS and kind always allow: spec.egress.allowOwnNode: true \
+         accepts that and nothing else"
+    } else {
+        ""
+    }
 }
 
 /// Tells the thread of open egress, once per generation of the Repo.

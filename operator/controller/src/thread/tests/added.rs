@@ -34,6 +34,20 @@ fn none() -> Value {
 }
 
 #[test]
+fn the_node_is_not_tried_where_the_repo_allows_its_pods_their_own() {
+    let tries_node = |allowed: bool| {
+        let mut repo = testing::repo();
+        repo.spec.egress.allow_own_node = allowed;
+        let world = ObservedThread { repo: Some(Arc::new(repo)), ..world() };
+        let plan = plan(&with_mail(), &world);
+        let spec = plan.create_pods["pm"].pod.spec.clone().unwrap();
+        spec.containers[0].env.iter().flatten().any(|var| var.name == "CODEBUTLER_NODE")
+    };
+    assert!(tries_node(false));
+    assert!(!tries_node(true));
+}
+
+#[test]
 fn the_role_goes_before_the_repo_and_the_repo_before_the_installation() {
     let pod = built(
         &json!({"nodeSelector": {"pool": "role"}, "pods": {"labels": {"a": "role"}}}),

@@ -281,6 +281,15 @@ async fn a_way_past_the_gateway_stops_work_until_somebody_decides() {
 }
 
 #[tokio::test]
+async fn a_way_to_the_own_node_alone_has_a_lesser_remedy() {
+    let world = World::start(vec![]).await;
+    let (status, answer) = world.gets_out("pm", &["node"], "overdue").await;
+    assert!(status == 502 && said(&answer).contains("allowOwnNode: true"), "{answer}");
+    let (_, answer) = world.gets_out("pm", &["node", "metadata"], "overdue").await;
+    assert!(!said(&answer).contains("allowOwnNode"), "{answer}");
+}
+
+#[tokio::test]
 async fn one_pods_bad_moment_is_not_the_repos_condition() {
     let world = World::start(vec![]).await;
     let api = ["apiServer"];
