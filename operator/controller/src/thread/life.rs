@@ -87,6 +87,10 @@ impl FailureCause {
             let own = status.message.as_deref().is_some_and(is_own_disk);
             return if own { Self::OutOfDisk } else { Self::Evicted };
         }
+        if is_out_of_time(status) {
+            // Its agent was told to stop, and by nobody but its own limit.
+            return Self::Crash;
+        }
         if all_containers(status).any(is_out_of_memory) {
             Self::OutOfMemory
         } else if all_containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
@@ -155,6 +159,11 @@ fn is_taken_away(status: &PodStatus) -> bool {
     );
     let said = said || status.reason.as_deref().is_some_and(is_turned_down);
     said || status.conditions.iter().flatten().any(disrupted)
+}
+
+/// True if a kubelet ended the pod at its `activeDeadlineSeconds`.
+fn is_out_of_time(status: &PodStatus) -> bool {
+    status.reason.as_deref() == Some("DeadlineExceeded")
 }
 
 /// True if a kubelet refused the pod that a scheduler gave it: its node was full by then, or not as the scheduler
@@ -434,6 +443,7 @@ fn describe_failure(status: &PodStatus) -> String {
         Some(said) => format!("{}: {}", shorten_text(reason, 60), shorten_text(said, 200)),
         None => shorten_text(reason, 60),
     });
+    let cause = cause.filter(|_| !is_out_of_time(status));
     cause.or(refused).unwrap_or_else(|| "no container says why".to_owned())
 }
 

@@ -111,6 +111,16 @@ fn a_pod_that_no_node_of_its_kind_takes_has_failed_for_the_reason_that_its_kubel
 }
 
 #[test]
+fn a_pod_that_took_too_long_was_not_evicted() {
+    let stopped = json!({"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:05Z"});
+    let said = "Pod was active on the node longer than the specified deadline";
+    let late = json!({"phase": "Failed", "reason": "DeadlineExceeded", "message": said,
+        "containerStatuses": [ended("agent", &stopped)]});
+    let (cause, why, _) = cause(&late);
+    assert_eq!((cause, why), (FailureCause::Crash, format!("DeadlineExceeded: {said}")));
+}
+
+#[test]
 fn exit_codes_say_what_ended_a_pod() {
     for (name, code, expected) in [
         ("agent", 3, FailureCause::GatewayAway),
