@@ -321,6 +321,7 @@ fn a_pod_that_cannot_start_is_told_of_and_replaced_once_its_cause_is_corrected()
 fn a_pod_that_does_not_go_is_told_of() {
     let thread = testing::thread(&json!({"roles": {"pm": {"inbox": MAIL, "podUID": "a"}}}));
     let mut ending = Pod::clone(&pod(&thread, "pm", "a", json!({"phase": "Running"})));
+    ending.spec.as_mut().unwrap().node_name = Some("n1".to_owned());
     let mut at = |time: &str| {
         ending.metadata.deletion_timestamp = serde_json::from_value(json!(time)).unwrap();
         let pods = vec![Arc::new(ending.clone())];
@@ -331,6 +332,8 @@ fn a_pod_that_does_not_go_is_told_of() {
     assert_eq!((deleted(&plan), pod_uid(&plan, "pm")), (vec![], Some("a")));
     let plan = at("2026-01-01T11:58:50Z");
     assert!(ready(&plan).0 == "PodNotEnding" && ready(&plan).1.contains("--force"));
+    let taint = "kubectl taint node n1 node.kubernetes.io/out-of-service";
+    assert!(ready(&plan).1.contains(taint), "{}", ready(&plan).1);
 }
 
 #[test]

@@ -105,10 +105,17 @@ pub(super) fn pod_input<'a>(
 pub(super) fn not_ending(pod: &Pod) -> ObjectHealth {
     let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let frees = node.map(|node| {
+        format!(
+            "; if it is shut down, `kubectl taint node {node} \
+             node.kubernetes.io/out-of-service=nodeshutdown:NoExecute` frees its volumes, too"
+        )
+    });
     let node = node.map(|node| format!(" `{node}`")).unwrap_or_default();
     let message = format!(
         "pod `{name}` does not go: its node{node} may be lost; if it is, `kubectl -n {namespace} delete \
-         pod {name} --force`"
+         pod {name} --force`{}",
+        frees.unwrap_or_default()
     );
     ObjectHealth::new(HealthLevel::Trouble, "PodNotEnding", message)
 }
