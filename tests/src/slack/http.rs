@@ -43,19 +43,31 @@ pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
         .merge(openid::build_router(inner))
 }
 
+/// Slack carries out what it has taken in, whether or not its caller waits for the answer.
 async fn serve_call(State(inner): Shared, Path(name): Path<String>, request: Request) -> Response {
+    let carried_out = tokio::spawn(carry_out_call(inner, name, request));
+    carried_out.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+async fn carry_out_call(inner: Arc<SharedSlack>, name: String, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
     let fault = inner.update(|core| core.limits.called(&name));
     match &fault {
         Some(CallFault::RateLimited { retry_after }) => return rate_limited(*retry_after),
         Some(CallFault::Http(status)) => return proxy_error(*status),
         Some(CallFault::BreakBefore) => return break_connection(),
         Some(CallFault::Slow(wait)) => tokio::time::sleep(*wait).await,
-        Some(CallFault::Error(_) | CallFault::Explained(..) | CallFault::LostReply) | None => {}
+        Some(
+            CallFault::Error(_)
+            | CallFault::Explained(..)
+            | CallFault::SlowReply(_)
+            | CallFault::LostReply,
+        )
+        | None => {}
     }
-    let (parts, body) = request.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
-    };
     if let Some(CallFault::Error(code)) = &fault {
         return answer_call(&inner, fail_with(code), None, "");
     }
@@ -80,6 +92,9 @@ async fn serve_call(State(inner): Shared, Path(name): Path<String>, request: Req
     let done = inner.update(|core| run_method(core, method, given.as_deref(), &args));
     if fault == Some(CallFault::LostReply) {
         return break_connection();
+    }
+    if let Some(CallFault::SlowReply(wait)) = &fault {
+        tokio::time::sleep(*wait).await;
     }
     match done {
         Ok(reply) => answer_call(&inner, reply, Some(method), &content_type),

@@ -40,6 +40,8 @@ pub enum CallFault {
     Http(u16),
     /// The call is carried out after this long.
     Slow(Duration),
+    /// The call is carried out, and answered after this long.
+    SlowReply(Duration),
     /// The connection breaks before the call is carried out.
     BreakBefore,
     /// The call is carried out, then the connection breaks: the caller can't know.

@@ -92,6 +92,13 @@ impl KeptConversations {
         (*self.alone.lock()).min(Instant::now())
     }
 
+    /// Time from which a reading has what other processes posted. While a replaced one may still post, one that
+    /// began since the takeover has to do.
+    pub(crate) fn own_posts_from(&self) -> Instant {
+        let alone = *self.alone.lock();
+        if Instant::now() < alone { alone - HANDING_OVER } else { alone }
+    }
+
     fn look(
         &self,
         (key, place): (&ThreadKey, &SlackThread),

@@ -124,7 +124,7 @@ pub(crate) async fn attach_files(
     let Some(slack) = thread.conversation().filter(|_| !files.is_empty()) else {
         return Ok(Vec::new());
     };
-    let account = inner.account(repo).await?;
+    let (account, key) = (inner.account(repo).await?, ThreadKey::from(thread));
     let mut ids = Vec::new();
     for file in files {
         let id = MessageIdentity::file(&file.name);
@@ -132,16 +132,16 @@ pub(crate) async fn attach_files(
             ids.push(sent.file.unwrap_or_default());
             continue;
         }
+        let under_way = inner.sent.begin(&key);
         let uploaded = match uploads::upload_file(inner, &account, slack, &file).await {
             Ok(uploaded) => uploaded,
             Err(error) => {
-                // It may be there all the same.
-                inner.sent.forget(&ThreadKey::from(thread));
+                under_way.fail(&error);
                 return Err(error.into());
             }
         };
-        let part = SentPart::file(slack.ts.clone(), uploaded.clone());
-        inner.sent.add(&ThreadKey::from(thread), id, part);
+        inner.sent.add(&key, id, SentPart::file(slack.ts.clone(), uploaded.clone()));
+        under_way.end();
         ids.push(uploaded);
     }
     Ok(ids)
@@ -166,14 +166,21 @@ pub(crate) async fn attach_together(
     let order: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
     let missing: Vec<_> = files.into_iter().filter(|file| !ids.contains_key(&file.name)).collect();
     if !missing.is_empty() {
+        let under_way = inner.sent.begin(&key);
         let sent = uploads::upload_together(inner, &account, slack, (&missing, Some(words))).await;
-        // They may be there all the same.
-        let sent = sent.inspect_err(|_| inner.sent.forget(&key))?;
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => {
+                under_way.fail(&error);
+                return Err(error.into());
+            }
+        };
         for (file, id) in missing.iter().zip(sent) {
             let part = SentPart::file(slack.ts.clone(), id.clone());
             inner.sent.add(&key, MessageIdentity::file(&file.name), part);
             ids.insert(file.name.clone(), id);
         }
+        under_way.end();
     }
     Ok(order.iter().filter_map(|name| ids.remove(name)).collect())
 }
@@ -265,7 +272,10 @@ async fn send_part(
     let web = if shows { inner.web.upkeep() } else { inner.web.clone() };
     let (mut attempt, mut refusal) = (0, None::<CallError>);
     loop {
+        let under_way = inner.sent.begin(thread);
         let result = web.post::<PostedAt>(&account.bot, POST, &form.body).await;
+        // Nothing waits between here and the record of it.
+        under_way.end();
         match result {
             Ok(PostedAt { ts }) => {
                 if whole.1 && !form.is_rated && form.has_table == whole.0 {

@@ -1,9 +1,12 @@
 //! Reminders of questions that people have not answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use codebutler_gateway::told;
+use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_testbed::models::ModelScript;
+use codebutler_testbed::slack::CallFault;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -57,4 +60,37 @@ async fn people_are_reminded_once_of_a_question_that_they_have_not_answered() {
     };
     eventually("what is told after it", is_told).await;
     assert_eq!(reminders().len(), 1, "{:?}", reminders());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_posted_for_somebody_who_went_away_meanwhile_is_not_posted_again() {
+    const POST: &str = "chat.postMessage";
+    let world = World::start(vec![]).await;
+    let key = ThreadKey { namespace: world.cluster.team().to_owned(), name: world.name.clone() };
+    let notice = |text: &'static str| {
+        let (work, key) = (Arc::clone(&world.gateway.work), key.clone());
+        async move { work.slack.notice(&key, text, text).await }
+    };
+    let told = |text: &str| {
+        let all = world.slack.messages(&world.channel, Some(&world.root));
+        all.iter().filter(|message| message.text.contains(text)).count()
+    };
+    notice("what is known").await.unwrap();
+    // It is in Slack, and its caller does not hear of it.
+    world.slack.fail_next(POST, 1, &CallFault::SlowReply(Duration::from_mins(1)));
+    let posting = AbortOnDropHandle::new(tokio::spawn(notice("early")));
+    eventually("it is in Slack", || async { told("early") == 1 }).await;
+    drop(posting);
+    notice("early").await.unwrap();
+    assert_eq!(told("early"), 1);
+
+    // It is on its way there.
+    let before = world.slack.calls(POST);
+    world.slack.fail_next(POST, 1, &CallFault::Slow(Duration::from_millis(300)));
+    let posting = AbortOnDropHandle::new(tokio::spawn(notice("late")));
+    eventually("Slack takes it in", || async { world.slack.calls(POST) > before }).await;
+    drop(posting);
+    notice("late").await.unwrap();
+    eventually("it is in Slack", || async { told("late") > 0 }).await;
+    assert_eq!((told("late"), world.slack.calls(POST)), (1, before + 1));
 }

@@ -1,13 +1,14 @@
 //! Index of our messages that are in Slack, by key: read from the threads themselves once, and kept.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_runtime::recent::RecentMap;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::identity::MessageIdentity;
 use super::streamed::streamed_identity;
@@ -20,12 +21,23 @@ use crate::{Inner, own_metadata};
 
 /// Threads whose keys are remembered.
 const REMEMBERED: usize = 512;
+/// Time after which a post whose caller went away is in Slack, or never will be.
+const SETTLES: Duration = Duration::from_secs(2);
 
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in the map.
 pub(crate) struct SentKeys {
-    threads: Mutex<RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>>,
+    threads: Mutex<RecentMap<ThreadKey, ReadKeys>>,
     /// Time since which something is in Slack that this process may not know of.
     doubted: Mutex<RecentMap<ThreadKey, Instant>>,
+    /// Time before which Slack may still take in what a caller that went away has posted.
+    settling: Mutex<RecentMap<ThreadKey, Instant>>,
+}
+
+/// Keys of one thread, and those that were posted since it was read.
+struct ReadKeys {
+    /// Time before which its reading did not begin.
+    since: Instant,
+    keys: HashMap<MessageIdentity, SentPart>,
 }
 
 impl Default for SentKeys {
@@ -33,12 +45,45 @@ impl Default for SentKeys {
         Self {
             threads: Mutex::new(RecentMap::new(REMEMBERED)),
             doubted: Mutex::new(RecentMap::new(REMEMBERED)),
+            settling: Mutex::new(RecentMap::new(REMEMBERED)),
         }
     }
 }
 
-/// The thread was not read yet, or not since something went wrong in it.
+/// The thread was not read yet, or not since something went wrong in it, or since another process posted.
+#[derive(Debug, PartialEq, Eq)]
 struct Unread;
+
+/// A message on its way to Slack. Dropped before its end, as with a caller that went away, nobody knows whether it
+/// is there.
+pub(crate) struct PostUnderWay<'a> {
+    sent: &'a SentKeys,
+    thread: &'a ThreadKey,
+    is_known: bool,
+}
+
+impl PostUnderWay<'_> {
+    /// Notes that the outcome is known, and recorded.
+    pub(crate) fn end(mut self) {
+        self.is_known = true;
+    }
+
+    /// Notes that it failed. Unless Slack refused it, it may be there all the same.
+    pub(crate) fn fail(mut self, error: &CallError) {
+        self.is_known = error.code().is_some();
+        self.sent.forget(self.thread);
+    }
+}
+
+impl Drop for PostUnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_known {
+            let until = Instant::now() + SETTLES;
+            self.sent.settling.lock().insert(self.thread.clone(), until);
+            self.sent.forget(self.thread);
+        }
+    }
+}
 
 /// A message that is in Slack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,32 +111,56 @@ impl SentPart {
 }
 
 impl SentKeys {
-    /// Finds the message that a key stands for in a thread.
-    fn find(&self, thread: &ThreadKey, id: &MessageIdentity) -> Result<Option<SentPart>, Unread> {
-        self.lock().get(thread).map(|keys| keys.get(id).cloned()).ok_or(Unread)
+    /// Finds the message that a key stands for in a thread. `from`: the earliest reading that is trusted.
+    fn find(
+        &self,
+        thread: &ThreadKey,
+        id: &MessageIdentity,
+        from: Instant,
+    ) -> Result<Option<SentPart>, Unread> {
+        let mut threads = self.lock();
+        let read = threads.get(thread).filter(|read| read.since >= from).ok_or(Unread)?;
+        Ok(read.keys.get(id).cloned())
     }
 
-    fn loaded(&self, thread: &ThreadKey, keys: HashMap<MessageIdentity, SentPart>) {
-        self.lock().insert(thread.clone(), keys);
+    /// Keeps what a reading has, unless it may lack what was posted meanwhile. `doubted`: what
+    /// [`Self::doubted_since`] said before it. `from`: as in [`Self::find`].
+    fn loaded(
+        &self,
+        thread: &ThreadKey,
+        (doubted, from): (Option<Instant>, Instant),
+        read: ReadKeys,
+    ) {
+        let mut threads = self.lock();
+        // Those of somebody who read at the same time have what was posted since.
+        let is_known = threads.get(thread).is_some_and(|known| known.since >= from);
+        if !is_known && self.doubted_since(thread) == doubted {
+            threads.insert(thread.clone(), read);
+        }
+    }
+
+    /// Begins a post: whoever looks for its key waits for its outcome, or asks Slack.
+    pub(crate) fn begin<'a>(&'a self, thread: &'a ThreadKey) -> PostUnderWay<'a> {
+        PostUnderWay { sent: self, thread, is_known: false }
     }
 
     pub(crate) fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
-        if let Some(keys) = self.lock().get(thread) {
-            keys.insert(id, part);
+        if let Some(read) = self.lock().get(thread) {
+            read.keys.insert(id, part);
         }
     }
 
     /// Removes a message that is not there any more.
     pub(crate) fn remove(&self, thread: &ThreadKey, id: &MessageIdentity) {
-        if let Some(keys) = self.lock().get(thread) {
-            keys.remove(id);
+        if let Some(read) = self.lock().get(thread) {
+            read.keys.remove(id);
         }
     }
 
     /// Forgets the key of a question about an action: it is answered, and not found by its key any more.
     pub(crate) fn settle(&self, thread: &ThreadKey, ts: &SlackTs) {
-        if let Some(keys) = self.lock().get(thread) {
-            keys.retain(|id, part| id.kind != action::KIND || part.ts != *ts);
+        if let Some(read) = self.lock().get(thread) {
+            read.keys.retain(|id, part| id.kind != action::KIND || part.ts != *ts);
         }
     }
 
@@ -104,12 +173,15 @@ impl SentKeys {
         self.doubted.lock().get(thread).copied()
     }
 
-    fn lock(
-        &self,
-    ) -> parking_lot::MutexGuard<'_, RecentMap<ThreadKey, HashMap<MessageIdentity, SentPart>>> {
+    fn settling_until(&self, thread: &ThreadKey) -> Option<Instant> {
+        self.settling.lock().get(thread).copied()
+    }
+
+    fn lock(&self) -> parking_lot::MutexGuard<'_, RecentMap<ThreadKey, ReadKeys>> {
         self.threads.lock()
     }
 }
+
 /// Finds the message with this identity, if it is in Slack.
 pub(crate) async fn lookup_sent(
     inner: &Inner,
@@ -132,11 +204,16 @@ pub(super) async fn find_sent(
     id: &MessageIdentity,
 ) -> Result<Option<SentPart>, CallError> {
     let key = ThreadKey::from(thread);
-    if let Ok(known) = inner.sent.find(&key, id) {
+    if let Ok(known) = inner.sent.find(&key, id, inner.kept.own_posts_from()) {
         return Ok(known);
     }
-    let since = inner.sent.doubted_since(&key).max(Some(inner.kept.alone_since()));
-    let wanted = WantedReading { since, ..WantedReading::default() };
+    if let Some(until) = inner.sent.settling_until(&key) {
+        sleep_until(until).await;
+    }
+    let doubted = inner.sent.doubted_since(&key);
+    let alone = inner.kept.alone_since();
+    let since = doubted.map_or(alone, |doubted| doubted.max(alone));
+    let wanted = WantedReading { since: Some(since), ..WantedReading::default() };
     let reading = inner.read_conversation(account, (&key, slack), &wanted).await?;
     let messages = reading.after(None);
     let mut keys = HashMap::new();
@@ -164,6 +241,69 @@ pub(super) async fn find_sent(
         }
     }
     let found = keys.get(id).cloned();
-    inner.sent.loaded(&key, keys);
+    let known = (doubted, inner.kept.own_posts_from());
+    inner.sent.loaded(&key, known, ReadKeys { since, keys });
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> ThreadKey {
+        ThreadKey { namespace: "team".to_owned(), name: "shop-1".to_owned() }
+    }
+
+    fn id() -> MessageIdentity {
+        MessageIdentity::of("", "notice", "k")
+    }
+
+    fn load(sent: &SentKeys, since: Instant) {
+        let read = ReadKeys { since, keys: HashMap::new() };
+        sent.loaded(&key(), (sent.doubted_since(&key()), since), read);
+    }
+
+    #[test]
+    fn a_post_whose_caller_went_away_is_looked_for_in_slack() {
+        let (sent, now) = (SentKeys::default(), Instant::now());
+        load(&sent, now);
+        let thread = key();
+        let under_way = sent.begin(&thread);
+        assert_eq!(sent.find(&thread, &id(), now), Ok(None));
+        drop(under_way);
+        assert_eq!(sent.find(&thread, &id(), now), Err(Unread));
+        assert!(sent.settling_until(&thread).is_some_and(|until| until > now));
+
+        load(&sent, Instant::now());
+        let under_way = sent.begin(&thread);
+        let part = SentPart::alone("1.000001".parse().unwrap());
+        sent.add(&thread, id(), part.clone());
+        under_way.end();
+        assert_eq!(sent.find(&thread, &id(), now), Ok(Some(part)));
+    }
+
+    #[test]
+    fn what_was_read_before_another_process_posted_is_read_anew() {
+        let (sent, before) = (SentKeys::default(), Instant::now());
+        load(&sent, before);
+        let took_over = before + Duration::from_secs(1);
+        assert_eq!(sent.find(&key(), &id(), took_over), Err(Unread));
+        load(&sent, took_over);
+        assert_eq!(sent.find(&key(), &id(), took_over), Ok(None));
+    }
+
+    #[test]
+    fn a_reading_that_ends_late_hides_nothing_that_was_posted_meanwhile() {
+        let (sent, now) = (SentKeys::default(), Instant::now());
+        load(&sent, now);
+        let part = SentPart::alone("1.000001".parse().unwrap());
+        sent.add(&key(), id(), part.clone());
+        load(&sent, now);
+        assert_eq!(sent.find(&key(), &id(), now), Ok(Some(part)));
+
+        let before = (sent.doubted_since(&key()), now);
+        sent.forget(&key());
+        sent.loaded(&key(), before, ReadKeys { since: now, keys: HashMap::new() });
+        assert_eq!(sent.find(&key(), &id(), now), Err(Unread));
+    }
 }

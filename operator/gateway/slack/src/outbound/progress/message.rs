@@ -102,10 +102,14 @@ impl RunPlace<'_> {
         let mut chunks = vec![plan_title(&shown::plan_words(words))];
         chunks.extend(tasks.go_on((&key.1, self.run), &shown::task_title(words)));
         let refused = inner.progress.refused_stream(self.account);
+        // Where it fails, it may be there all the same.
+        let under_way = inner.sent.begin(&key.0);
         let begun =
-            self.stream().begin(&inner.progress.streams, (self.thread, role), &chunks).await;
-        // It may be there all the same.
-        let begun = begun.inspect_err(|_| inner.sent.forget(&key.0))?;
+            self.stream().begin(&inner.progress.streams, (self.thread, role), &chunks).await?;
+        if let Some(ts) = &begun {
+            inner.sent.add(&key.0, self.identity(), SentPart::alone(ts.clone()));
+        }
+        under_way.end();
         if refused != inner.progress.refused_stream(self.account) {
             inner.reach.tell(self.repo, inner.standing(self.account, self.repo)).await;
         }
@@ -119,7 +123,6 @@ impl RunPlace<'_> {
         inner.progress.with(key, |run| {
             (run.ts, run.stream, run.tasks) = (Some(ts.clone()), stage, tasks.clone());
         });
-        inner.sent.add(&key.0, self.identity(), SentPart::alone(ts.clone()));
         self.record_stream(&ts).await
     }
 
