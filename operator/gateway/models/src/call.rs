@@ -386,7 +386,7 @@ async fn finish_call(
         let reader = wanted.send(Ok(ModelReply::Stream(reader))).is_ok().then_some(pieces);
         let EndedStream { tap, outcome } = stream::pump_stream(response, reader, &mut call).await;
         step::point("after answer");
-        match tap.bill.map(|bill| ProviderBill { images: bill.images.max(tap.images), ..bill }) {
+        match tap.bill() {
             Some(bill) => {
                 made.bill = Some(charge_call(gateway, caller, call, bill, &terms, made));
             }

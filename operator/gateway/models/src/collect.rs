@@ -47,8 +47,8 @@ pub struct StreamedAnswer {
 struct StreamedUsage {
     /// Usage as it came: money never passes through a float.
     told: Box<RawValue>,
-    /// True if it came without a piece of the answer, as it does at the end.
-    is_alone: bool,
+    /// True if it came without a piece of the answer, or with its end, or after that.
+    is_final: bool,
 }
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl StreamedAnswer {
     /// piece: of an answer that broke off, that is less than what is billed.
     pub fn bill(&self) -> Option<ProviderBill> {
         let usage = self.usage.as_ref()?;
-        if !(usage.is_alone || self.done || self.has_ended()) {
+        if !(usage.is_final || self.done) {
             return None;
         }
         let usage = usage.told.get();
@@ -171,7 +171,8 @@ impl StreamedAnswer {
             let choices = self.choices.into_iter().map(|(index, choice)| choice.whole(index));
             fields.insert("choices", to_raw_value(&choices.collect::<Vec<_>>()).ok()?);
         }
-        if let Some(usage) = self.usage {
+        let done = self.done;
+        if let Some(usage) = self.usage.filter(|usage| usage.is_final || done) {
             fields.insert("usage", usage.told);
         }
         serde_json::to_vec(&fields).ok()
@@ -237,13 +238,15 @@ impl StreamedAnswer {
             self.error = Some(chunk.into());
             return;
         }
+        let mut has_usage = false;
         if memmem::find(data, b"\"usage\"").is_some()
             && let Ok(WithUsage { usage: Some(usage) }) = serde_json::from_slice(data)
             && usage.get().starts_with('{')
         {
             let choices = chunk.get("choices").and_then(Value::as_array);
-            let is_alone = choices.is_none_or(Vec::is_empty);
-            self.usage = Some(StreamedUsage { told: usage.to_owned(), is_alone });
+            let is_final = choices.is_none_or(Vec::is_empty);
+            self.usage = Some(StreamedUsage { told: usage.to_owned(), is_final });
+            has_usage = true;
         }
         for name in HEAD {
             match chunk.remove(name) {
@@ -260,6 +263,10 @@ impl StreamedAnswer {
             let place = u64::try_from(place).unwrap_or(u64::MAX);
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(place);
             self.pieces += u64::from(self.choices.entry(index).or_default().take(choice));
+        }
+        let has_ended = self.has_ended();
+        if let Some(usage) = self.usage.as_mut().filter(|_| has_usage) {
+            usage.is_final |= has_ended;
         }
     }
 }

@@ -13,7 +13,8 @@ fn streams_of_any_kind_say_the_same_in_pieces() {
         let told = |pieces: &mut dyn Iterator<Item = &[u8]>| {
             let mut tap = EventTap::default();
             pieces.for_each(|piece| tap.pass(piece));
-            (tap.bill, tap.id, tap.done, tap.images)
+            tap.end();
+            (tap.bill(), tap.id, tap.done, tap.images)
         };
         let whole = told(&mut std::iter::once(bytes));
         assert_eq!(told(&mut bytes.chunks(1)), whole);

@@ -77,9 +77,10 @@ pub async fn pump_stream(
             Err(error) => break Err(error),
         }
     };
+    tap.end();
     // A stream that ends without a word of its end was cut somewhere further away.
     let outcome = match outcome {
-        Ok(()) if !tap.done && tap.bill.is_none() => Err(ModelError::Lost),
+        Ok(()) if !tap.done && tap.bill().is_none() => Err(ModelError::Lost),
         outcome => outcome,
     };
     if let (Err(error), Some(to)) = (&outcome, &reader) {
@@ -279,6 +280,7 @@ mod tests {
             PIECES[0],
             "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1}}\n\n",
         ];
+        const UNSUMMED: [&str; 3] = [PIECES[0], COUNTED[1], PIECES[2]];
         const SUMMED_UP: [&str; 3] = [
             PIECES[0],
             COUNTED[1],
@@ -287,6 +289,11 @@ mod tests {
         let patience = AnswerPatience { begin: LATE, idle: LATE, whole: LATE };
         let (whole, _) = read(&COUNTED, Duration::ZERO, patience).await;
         assert!(matches!(whole, Err(ModelError::Lost)), "{whole:?}");
+        let mut answer = StreamedAnswer::default();
+        for piece in UNSUMMED {
+            answer.take(piece.as_bytes());
+        }
+        assert_eq!(answer.bill(), None, "its sum did not come");
         let (whole, _) = read(&SUMMED_UP, Duration::ZERO, patience).await;
         assert_eq!(whole.unwrap_err().bill().unwrap().usage.completion_tokens, 3);
     }
