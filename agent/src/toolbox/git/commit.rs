@@ -6,7 +6,7 @@ use git2::{Oid, Repository, RepositoryState, Signature};
 
 use super::clean::differing_files;
 use super::hooks::{HookMoment, name_hooks};
-use super::markers::{refuse_markers, stage_settled};
+use super::markers::{refuse_added_markers, refuse_markers, stage_settled};
 use super::opening::unfinished_error;
 use super::staging::{StagedCommit, stage_all, stage_named};
 use super::update::other_parents;
@@ -83,7 +83,11 @@ pub fn commit_files(
         parents.extend(other_parents(&mut repo)?);
         refuse_markers(&repo, &index, &parents)?;
     }
-    let is_same = !merges && staged.tree == repo.find_commit(head)?.tree_id();
+    let before = repo.find_commit(head)?.tree_id();
+    let is_same = !merges && staged.tree == before;
+    if !merges && !is_same {
+        refuse_added_markers(&repo, before, staged.tree)?;
+    }
     if !is_same || args.paths.is_none() {
         index.write()?;
     }

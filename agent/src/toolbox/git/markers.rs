@@ -1,8 +1,9 @@
-//! Files that a merge has left to be settled: those that hold both sides still are not committed.
+//! Files that a merge, or what else puts changes together, has left to be settled: those that hold both sides still are
+//! not committed.
 
 use std::path::Path;
 
-use git2::{Index, Oid, Repository};
+use git2::{Delta, DiffDelta, DiffFindOptions, Index, Oid, Repository};
 
 use super::worktree::{WorktreeScanner, conflicting_files, name_left};
 use crate::toolbox::ToolError;
@@ -49,6 +50,72 @@ pub(super) fn refuse_markers(
     Ok(())
 }
 
+/// Refuses a commit that is no merge and adds a conflict, as `git stash pop`, `git apply --3way`, a cherry-pick or a
+/// rebase leave it: in a file that had no marker before, and has a whole set of them now. A new file may show them,
+/// unless it is another one under a new name.
+///
+/// # Errors
+/// `Refused`, with the file and the line.
+pub(super) fn refuse_added_markers(
+    repo: &Repository,
+    before: Oid,
+    after: Oid,
+) -> Result<(), ToolError> {
+    let (before, after) = (repo.find_tree(before)?, repo.find_tree(after)?);
+    let mut diff = repo.diff_tree_to_tree(Some(&before), Some(&after), None)?;
+    let set_in = |delta: &DiffDelta<'_>| {
+        let new = repo.find_blob(delta.new_file().id()).ok()?;
+        let line = whole_set(new.content())?;
+        let old = repo.find_blob(delta.old_file().id()).ok();
+        let is_content = old.is_some_and(|old| marked_line(old.content()).is_some());
+        (!is_content).then_some(line)
+    };
+    let refusal = |delta: &DiffDelta<'_>| {
+        let path = delta.new_file().path()?.display().to_string();
+        set_in(delta).map(|line| added_error(&path, line))
+    };
+    let (mut is_taken_out, mut may_be_renamed) = (false, false);
+    for delta in diff.deltas() {
+        match delta.status() {
+            Delta::Deleted => is_taken_out = true,
+            Delta::Added => may_be_renamed |= set_in(&delta).is_some(),
+            _ => {
+                if let Some(refused) = refusal(&delta) {
+                    return Err(refused);
+                }
+            }
+        }
+    }
+    if !(is_taken_out && may_be_renamed) {
+        return Ok(());
+    }
+    diff.find_similar(Some(DiffFindOptions::new().renames(true)))?;
+    let mut renamed = diff.deltas().filter(|delta| delta.status() == Delta::Renamed);
+    match renamed.find_map(|delta| refusal(&delta)) {
+        Some(refused) => Err(refused),
+        None => Ok(()),
+    }
+}
+
+/// The first line of a whole set of markers: where one side begins, where the other one does, and where it ends.
+fn whole_set(text: &[u8]) -> Option<usize> {
+    let is_marker = |line: &[u8], marker: &[u8]| {
+        line.strip_prefix(marker).is_some_and(|label| label.is_empty() || label.starts_with(b" "))
+    };
+    let (mut begun, mut is_parted) = (None, false);
+    for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if is_marker(line, b"<<<<<<<") {
+            (begun, is_parted) = (Some(number), false);
+        } else if line == b"=======" {
+            is_parted = begun.is_some();
+        } else if is_parted && is_marker(line, b">>>>>>>") {
+            return begun;
+        }
+    }
+    None
+}
+
 /// The first line that begins as a merge leaves it.
 fn marked_line(text: &[u8]) -> Option<usize> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1..);
@@ -59,6 +126,13 @@ fn marked_line(text: &[u8]) -> Option<usize> {
 fn unsettled_error(path: &str, line: usize) -> ToolError {
     ToolError::refused(format!(
         "`{path}` holds both sides of the merge still (line {line}): settle it first"
+    ))
+}
+
+fn added_error(path: &str, line: usize) -> ToolError {
+    ToolError::refused(format!(
+        "`{path}` holds both sides of a conflict (from line {line} on): settle it first. Where these lines are meant to \
+         be there, commit the file with `git commit` in Bash"
     ))
 }
 
@@ -92,4 +166,130 @@ pub(super) fn stage_settled(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::super::fixture::GitFixture;
+    use super::super::{commit_files, head_commit, prepare_worktree};
+    use super::*;
+    use crate::tool_args as args;
+    use crate::toolbox::paths::WorktreeRoot;
+
+    const SET: &str = "<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> theirs\n";
+
+    fn fixture() -> GitFixture {
+        let f = GitFixture::new();
+        prepare_worktree(&f.place).unwrap();
+        f
+    }
+
+    fn commit(f: &GitFixture, message: &str) -> Result<String, ToolError> {
+        let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
+        let args = args::GitCommit { message: message.to_owned(), paths: None };
+        commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap())
+    }
+
+    fn git(f: &GitFixture, args: &[&str]) -> String {
+        f.git(&f.place.tree(), args)
+    }
+
+    /// A command that ends in a conflict, which is then said to be settled.
+    fn leave_conflict(f: &GitFixture, args: &[&str]) {
+        let out = Command::new("git")
+            .args(["-c", "user.name=Someone", "-c", "user.email=someone@example.org"])
+            .args(args)
+            .current_dir(f.place.tree())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(!out.status.success(), "git {args:?} left no conflict");
+        assert!(f.file("README").contains("<<<<<<< "), "{}", f.file("README"));
+        git(f, &["add", "--all"]);
+    }
+
+    /// It is refused until it is settled.
+    fn assert_refused(f: &GitFixture, what: &str) {
+        let before = head_commit(&f.place).unwrap();
+        let refused = commit(f, what).unwrap_err().to_string();
+        assert!(refused.contains("`README` holds both sides of a conflict"), "{what}: {refused}");
+        assert_eq!(head_commit(&f.place).unwrap(), before, "{what}");
+        f.write("README", &format!("settled after {what}\n"));
+        commit(f, what).unwrap();
+    }
+
+    #[test]
+    fn no_conflict_is_committed_that_is_no_merges() {
+        let f = fixture();
+        f.write("README", "set aside\n");
+        git(&f, &["stash", "-q"]);
+        f.write("README", "ours\n");
+        commit(&f, "Ours").unwrap();
+        leave_conflict(&f, &["stash", "pop"]);
+        assert_refused(&f, "stash pop");
+
+        f.write("README", "patched\n");
+        let patch = f.dir.path().join("patch");
+        fs::write(&patch, format!("{}\n", git(&f, &["diff"]))).unwrap();
+        f.write("README", "ours again\n");
+        commit(&f, "Ours again").unwrap();
+        leave_conflict(&f, &["apply", "--3way", patch.to_str().unwrap()]);
+        assert_refused(&f, "apply");
+
+        let base = head_commit(&f.place).unwrap();
+        f.write("README", "picked\n");
+        commit(&f, "Picked").unwrap();
+        let picked = head_commit(&f.place).unwrap();
+        git(&f, &["reset", "-q", "--hard", &base]);
+        f.write("README", "once more\n");
+        commit(&f, "Once more").unwrap();
+        leave_conflict(&f, &["cherry-pick", &picked]);
+        git(&f, &["cherry-pick", "--quit"]);
+        assert_refused(&f, "cherry-pick");
+    }
+
+    #[test]
+    fn files_that_show_markers_are_committed() {
+        let f = fixture();
+        f.write("docs/conflicts.md", SET);
+        f.write("README", "<<<<<<< is how one begins\n");
+        commit(&f, "Show a conflict").unwrap();
+        f.write("docs/conflicts.md", &format!("{SET}{SET}"));
+        f.write("README", &format!("<<<<<<< is how one begins\n{SET}"));
+        commit(&f, "Show another one").unwrap();
+    }
+
+    #[test]
+    fn a_file_under_a_new_name_is_none_that_shows_markers() {
+        let f = fixture();
+        let text: String = (0..40).map(|n| format!("line {n}\n")).collect();
+        f.write("old", &text);
+        commit(&f, "Old").unwrap();
+        fs::remove_file(f.place.tree().join("old")).unwrap();
+        f.write("new", &format!("{text}{SET}"));
+        let refused = commit(&f, "New").unwrap_err().to_string();
+        assert!(
+            refused.contains("`new` holds both sides of a conflict (from line 41"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_set_is_whole_and_in_order() {
+        assert_eq!(whole_set(SET.as_bytes()), Some(1));
+        assert_eq!(whole_set(SET.replace('\n', "\r\n").as_bytes()), Some(1));
+        for text in [
+            "a\n=======\nb\n",
+            "<<<<<<< HEAD\n>>>>>>> theirs\n=======\n",
+            "=======\n<<<<<<< HEAD\n>>>>>>> theirs\n",
+            "  <<<<<<< HEAD\n  =======\n  >>>>>>> theirs\n",
+            "<<<<<<<<<<\n=======\n>>>>>>>>>>\n",
+        ] {
+            assert_eq!(whole_set(text.as_bytes()), None, "{text}");
+        }
+    }
 }
