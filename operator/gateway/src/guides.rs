@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
-use codebutler_crds::condition::SPARSE_CHECKOUT_VALID;
+use codebutler_crds::condition::{GUIDES_VALID, SPARSE_CHECKOUT_VALID};
 use codebutler_crds::guides::GuidesStatus;
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::repo_key::RepoKey;
@@ -53,6 +53,9 @@ enum JudgeError {
     Slack(#[from] ApiError),
     #[error(transparent)]
     Write(#[from] kube::Error),
+    /// The reason is in the log.
+    #[error("the Repo's condition `{0}` is not written")]
+    Condition(&'static str),
     #[error(transparent)]
     Panic(#[from] tokio::task::JoinError),
 }
@@ -179,8 +182,8 @@ async fn tell_sparse(
 ) -> Result<(), JudgeError> {
     let wanted = &repo.spec.worktree.sparse;
     if wanted.is_empty() {
-        gateway.conditions.forget(repo, SPARSE_CHECKOUT_VALID).await;
-        return Ok(());
+        let is_gone = gateway.conditions.forget(repo, SPARSE_CHECKOUT_VALID).await;
+        return require_written(is_gone, SPARSE_CHECKOUT_VALID);
     }
     let missing = base.missing_folders(wanted).await?;
     let wrong = missing.first().map(|_| {
@@ -190,8 +193,13 @@ async fn tell_sparse(
             missing.join("`, `")
         )
     });
-    gateway.conditions.sparse(repo, wrong.as_deref()).await;
-    Ok(())
+    let is_said = gateway.conditions.sparse(repo, wrong.as_deref()).await;
+    require_written(is_said, SPARSE_CHECKOUT_VALID)
+}
+
+/// What is not on the Repo is judged again: it would be told only with the next commit.
+const fn require_written(is_written: bool, type_: &'static str) -> Result<(), JudgeError> {
+    if is_written { Ok(()) } else { Err(JudgeError::Condition(type_)) }
 }
 
 /// Keeps the choice of servers, and finds those that the Repo does not allow: nothing of them is run.
@@ -235,7 +243,8 @@ async fn tell_findings(
 ) -> Result<(), JudgeError> {
     let errors = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     let sentence = errors.then(|| one_line(findings));
-    gateway.conditions.guides(repo, sentence.as_deref()).await;
+    let is_said = gateway.conditions.guides(repo, sentence.as_deref()).await;
+    require_written(is_said, GUIDES_VALID)?;
     let client = &gateway.context.client;
     if findings.is_empty() {
         update_status(client, repo, |_| None).await?;

@@ -304,13 +304,13 @@ impl ConditionWriter {
         false
     }
 
-    /// Removes a condition of what the Repo has no more.
-    pub async fn forget(&self, repo: &Repo, type_: &str) {
+    /// Removes a condition of what the Repo has no more. Answers whether it is gone.
+    pub async fn forget(&self, repo: &Repo, type_: &str) -> bool {
         let has = |repo: &Repo| {
             repo.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == type_)
         };
         if !has(repo) {
-            return;
+            return true;
         }
         let api =
             Api::<Repo>::namespaced(self.client.clone(), &repo.namespace().unwrap_or_default());
@@ -318,10 +318,11 @@ impl ConditionWriter {
             let now = match api.get_opt(&repo.name_any()).await {
                 Ok(found) => found.filter(|now| now.uid() == repo.uid() && has(now)),
                 Err(error) => {
-                    return tracing::warn!(type_, %error, repo = repo.name_any(), "condition_removal_failed");
+                    tracing::warn!(type_, %error, repo = repo.name_any(), "condition_removal_failed");
+                    return false;
                 }
             };
-            let Some(now) = now else { return };
+            let Some(now) = now else { return true };
             let mut conditions = now.status.clone().unwrap_or_default().conditions;
             condition::clear_condition(&mut conditions, type_);
             let patch = json!({
@@ -331,12 +332,14 @@ impl ConditionWriter {
             let params = writes::patch_params();
             match api.patch_status(&repo.name_any(), &params, &Patch::Merge(patch)).await {
                 Err(kube::Error::Api(refused)) if refused.code == 409 => {}
-                Ok(_) => return,
+                Ok(_) => return true,
                 Err(error) => {
-                    return tracing::warn!(type_, %error, repo = repo.name_any(), "condition_removal_failed");
+                    tracing::warn!(type_, %error, repo = repo.name_any(), "condition_removal_failed");
+                    return false;
                 }
             }
         }
+        false
     }
 
     /// Tells that deliveries can't be checked, and why.

@@ -198,8 +198,8 @@ pub(crate) async fn publish_servers(
         }
     };
     if standings.is_empty() {
-        conditions.forget(repo, MCP_SERVERS_READY).await;
-        return None;
+        let is_gone = conditions.forget(repo, MCP_SERVERS_READY).await;
+        return before.filter(|_| !is_gone);
     }
     let Some(verdict) = judge_servers(standings, &entries) else { return before };
     let ServersVerdict { state, reason, message } = &verdict;

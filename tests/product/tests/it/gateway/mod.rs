@@ -60,6 +60,7 @@ mod servers;
 mod several_providers;
 mod shards;
 mod shares;
+mod sparse;
 mod tls;
 mod trouble;
 mod watch;
