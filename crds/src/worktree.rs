@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::prepared::{PreparedVolumes, clone_seconds, is_usual};
 
-/// Path of a folder in a repository, without a slash at its ends and without `.` or `..` in it.
-const SPARSE_FOLDER: &str = r"^\.?[\p{L}\p{M}\p{N}_@+()\[\]-][\p{L}\p{M}\p{N}_@+()\[\]. -]*(/\.?[\p{L}\p{M}\p{N}_@+()\[\]-][\p{L}\p{M}\p{N}_@+()\[\]. -]*)*$";
+/// Path of a folder in a repository, of any names that Git takes: without a slash at its ends, and without `.`, `..` or
+/// control characters in it.
+const SPARSE_FOLDER: &str = r"^([^./\p{Cc}][^/\p{Cc}]*|\.[^./\p{Cc}][^/\p{Cc}]*|\.\.[^/\p{Cc}]+)(/([^./\p{Cc}][^/\p{Cc}]*|\.[^./\p{Cc}][^/\p{Cc}]*|\.\.[^/\p{Cc}]+))*$";
 
 /// The volume that each Thread works in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

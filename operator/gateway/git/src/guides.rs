@@ -95,7 +95,9 @@ async fn missing_folders(
 ) -> Result<Vec<String>, CommandError> {
     // `-t`: a folder is named also where another one in it is asked for.
     let mut asked = vec!["ls-tree", "-d", "-t", "-z", "--name-only", "--full-tree", commit, "--"];
-    asked.extend(wanted.iter().map(String::as_str));
+    // A name may begin with a colon, as other words for paths do.
+    let literal: Vec<String> = wanted.iter().map(|folder| format!(":(literal){folder}")).collect();
+    asked.extend(literal.iter().map(String::as_str));
     let listed = git.run(&asked, b"").await?;
     let listed = String::from_utf8_lossy(&listed);
     let found: BTreeSet<&str> = listed.split('\0').collect();
@@ -171,6 +173,19 @@ mod tests {
         let wanted = named.map(str::to_owned);
         let missing = missing_folders(&shop.git(), &commit, &wanted).await.unwrap();
         assert_eq!(missing, ["README", "libs/none"]);
+    }
+
+    #[tokio::test]
+    async fn folders_are_found_whatever_their_names_are() {
+        let shop = TestRepository::new();
+        let names = [":c", ":!x", "#a", "a b", "~t", "a,b", "[id]", "st*r", "-dash", "a/:(top)b"];
+        let files = names.map(|name| format!("{name}/file"));
+        let files: Vec<(&str, &str)> = files.iter().map(|path| (path.as_str(), "a\n")).collect();
+        let commit = shop.commit(&[], &files);
+        let wanted: Vec<String> =
+            names.into_iter().chain(["c", "st*", "[i]"]).map(str::to_owned).collect();
+        let missing = missing_folders(&shop.git(), &commit, &wanted).await.unwrap();
+        assert_eq!(missing, ["c", "st*", "[i]"]);
     }
 
     #[test]

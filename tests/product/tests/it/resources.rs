@@ -66,6 +66,45 @@ where
 }
 
 #[tokio::test]
+async fn folders_of_a_sparse_checkout_have_any_name_that_git_takes() {
+    let world = world().await;
+    let sparse = |folder: &str| json!({"worktree": {"sparse": [folder]}});
+    for folder in [
+        "services/shop",
+        ".github",
+        "a,b",
+        "a=b",
+        "#notes",
+        "~user/x",
+        "R&D",
+        "!x",
+        ":c",
+        "{{app.name}}/src",
+        "[id]",
+        "what?",
+        "50%",
+        "it's",
+        "\"q\"",
+        "a\\b",
+        "-x",
+        "...",
+        "..x/y",
+        " a ",
+        "größe",
+        "日本",
+    ] {
+        assert_eq!(refusal::<Repo>(&world, repo(), &sparse(folder)).await, None, "{folder}");
+    }
+    for folder in
+        ["", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "a\nb", "a\tb", "a\u{7f}"]
+    {
+        let told = refusal::<Repo>(&world, repo(), &sparse(folder)).await;
+        let told = told.unwrap_or_else(|| panic!("{folder:?} is taken"));
+        assert!(told.contains("spec.worktree.sparse[0]"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_meant_is_refused_with_the_field_and_the_rule() {
     let world = world().await;
     for change in [

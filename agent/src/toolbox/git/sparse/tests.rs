@@ -62,6 +62,48 @@ fn a_clone_has_the_folders_that_the_repo_wants() {
 }
 
 #[test]
+fn a_folder_may_have_any_name() {
+    const NAMES: [&str; 14] = [
+        "#a",
+        "!b",
+        " lead",
+        "trail ",
+        "a,b",
+        "a=b",
+        "~c",
+        "d&e",
+        "{f}",
+        "g?",
+        "h*i",
+        ":j",
+        "k's \"l\"",
+        "...",
+    ];
+    let mut f = GitFixture::new();
+    for name in NAMES {
+        let folder = f.dir.path().join("seed").join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("file"), "text\n").unwrap();
+    }
+    f.commit_elsewhere("other/file", "text\n");
+    want(&mut f, &NAMES);
+    prepare_worktree(&f.place).unwrap();
+    let assert_there = || {
+        for name in NAMES {
+            assert!(f.place.tree().join(name).join("file").exists(), "{name}");
+        }
+        assert!(!f.place.tree().join("other").exists());
+        assert_eq!(git(&f, &["status", "--porcelain"]), "");
+    };
+    assert_there();
+    // Git reads the same, and writes it again.
+    git(&f, &["sparse-checkout", "reapply"]);
+    assert_there();
+    git(&f, &["sparse-checkout", "add", "docs"]);
+    assert_there();
+}
+
+#[test]
 fn without_folders_a_clone_has_all_of_it() {
     let f = fixture(&[]);
     prepare_worktree(&f.place).unwrap();

@@ -92,6 +92,13 @@ mod tests {
         assert_eq!(cone_folders(&patterns).unwrap(), ["My Folder", "app/[id]", "docs/x/y", "src"]);
         assert_eq!(cone_patterns(["..", "a/../b", ".", "a\nb"]), "/*\n!/*/\n");
         assert_eq!(cone_folders("/*\n!/*/\n").unwrap(), [""; 0]);
+        let odd =
+            ["!b", "#a", " lead", "a,b=~&", "a\\", "back\\slash", "q?", "st*r", "trail ", "x[1]y"];
+        let mut folders = cone_folders(&cone_patterns(odd)).unwrap();
+        folders.sort();
+        let mut sorted = odd;
+        sorted.sort_unstable();
+        assert_eq!(folders, sorted);
         for other in ["", "/*\n!docs\n", "/*\n!/*/\nsrc\n", "/*\n!/*/\n!/src\n"] {
             assert_eq!(cone_folders(other), None, "{other}");
         }
