@@ -11,6 +11,7 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::PluginError;
+use crate::answer_limit::{PATIENCE, limit_answers};
 use crate::args::PlaceArgs;
 use crate::explain::explain;
 use crate::proxy::{ProxyEnvironment, open_client};
@@ -69,6 +70,7 @@ impl TeamCluster {
         let usual = config.default_namespace.clone();
         let server = config.cluster_url.to_string();
         let client = open_client(config, &ProxyEnvironment::read())?;
+        let client = limit_answers(client, PATIENCE);
         let named = place.namespace.clone().unwrap_or_else(|| usual.clone());
         let namespace = (!place.all_namespaces).then_some(named);
         Ok(Self { client, namespace, usual, server })

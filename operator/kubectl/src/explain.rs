@@ -3,6 +3,7 @@
 use kube::core::Status;
 
 use crate::PluginError;
+use crate::answer_limit::LateAnswer;
 
 /// Turns an error of the API server into one for the user.
 pub(crate) fn explain(what: &str, error: &kube::Error) -> PluginError {
@@ -16,6 +17,9 @@ pub(crate) fn explain(what: &str, error: &kube::Error) -> PluginError {
         kube::Error::Api(status) => PluginError::Kube { what, said: status.message.clone() },
         kube::Error::SerdeError(error) => {
             PluginError::NotUnderstood { what, said: error.to_string() }
+        }
+        kube::Error::Service(cause) if cause.is::<LateAnswer>() => {
+            PluginError::NoCluster(cause.to_string())
         }
         kube::Error::Auth(error) => PluginError::NoCredentials(with_causes(error)),
         other => PluginError::NoCluster(with_causes(other)),
@@ -89,6 +93,14 @@ mod tests {
         assert!(told.contains("list Repos failed") && told.contains("invalid type"), "{told}");
         assert!(told.contains(env!("CARGO_PKG_VERSION")), "{told}");
         assert!(!told.contains("can't be reached"), "{told}");
+    }
+
+    #[test]
+    fn a_cluster_that_accepts_a_request_and_does_not_answer_is_named_so() {
+        let late = LateAnswer(std::time::Duration::from_secs(90));
+        let told = explain("list Repos", &kube::Error::Service(Box::new(late))).to_string();
+        let part = "can't be reached: it has not answered within 90 seconds. See that it runs";
+        assert!(told.contains(part), "{told}");
     }
 
     #[test]

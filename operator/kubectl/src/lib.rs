@@ -2,6 +2,7 @@
 //! cost, wait for and lack. It holds no credential of its own; what it prints of objects was written by others and
 //! loses its control characters first.
 
+mod answer_limit;
 mod approve;
 mod args;
 mod cluster;
