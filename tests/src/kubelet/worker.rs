@@ -401,10 +401,17 @@ async fn delete_pod(entry: &PodEntry) {
     loop {
         match entry.api().delete(&entry.name, &params).await {
             Ok(_) => return,
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
-                return;
+            Err(kube::Error::Api(status)) if status.is_not_found() => return,
+            Err(error) => {
+                let read = || async { entry.api().get_opt(&entry.name).await };
+                if let kube::Error::Api(status) = &error
+                    && status.is_conflict()
+                    && is_gone(status, &entry.uid, read).await
+                {
+                    return;
+                }
+                tracing::warn!(pod = entry.name, %error, "pod not deleted");
             }
-            Err(error) => tracing::warn!(pod = entry.name, %error, "pod not deleted"),
         }
         tokio::select! {
             () = entry.node.shutdown.cancelled() => return,

@@ -15,7 +15,6 @@ use crate::apiserver::status::{ApiError, StatusCause};
 use crate::apiserver::store::StoredObject;
 use crate::apiserver::strategy;
 
-const ATTEMPTS: u32 = 16;
 /// Finalizers of the garbage collector.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -161,41 +160,54 @@ impl ServerState {
         options: &DeleteRequest,
     ) -> Result<DeleteOutcome, ApiError> {
         let (namespace, name) = stored.key();
-        let mut stored = Arc::clone(stored);
-        for _ in 0..ATTEMPTS {
-            let live = &stored.value;
-            check_preconditions(kind, live, options)?;
-            let new = mark_terminating(kind, live, options);
-            let complete = is_deletion_complete(kind, &new);
-            if options.dry_run {
-                return Ok(if complete {
-                    DeleteOutcome::Gone(new)
-                } else {
-                    DeleteOutcome::Terminating(new)
-                });
-            }
-            if new == *live && !complete {
-                return Ok(DeleteOutcome::Terminating(new));
-            }
-            let done = if complete {
-                self.store.remove(&kind.table, stored.version, new)
-            } else {
-                self.store.replace(&kind.table, stored.version, new)
-            };
-            if let Ok(written) = done {
-                self.after_write(kind, &written.value);
-                return Ok(if complete {
-                    DeleteOutcome::Gone(written.value.clone())
-                } else {
-                    DeleteOutcome::Terminating(written.value.clone())
-                });
-            }
-            stored = self
-                .store
-                .get(&kind.table, &namespace, &name)
-                .ok_or_else(|| ApiError::not_found(&kind.group, &kind.plural, &name))?;
+        let attempt = |stored: &Arc<StoredObject>| self.try_delete(kind, stored, options);
+        let read = || {
+            let found = self.store.get(&kind.table, &namespace, &name);
+            found.ok_or_else(|| ApiError::not_found(&kind.group, &kind.plural, &name))
+        };
+        until_written(Arc::clone(stored), attempt, read)
+    }
+
+    /// Makes one attempt; `None` if another writer came in between.
+    fn try_delete(
+        &self,
+        kind: &ServedKind,
+        stored: &StoredObject,
+        options: &DeleteRequest,
+    ) -> Result<Option<DeleteOutcome>, ApiError> {
+        let live = &stored.value;
+        check_preconditions(kind, live, options)?;
+        let new = mark_terminating(kind, live, options);
+        let complete = is_deletion_complete(kind, &new);
+        let outcome = |value| {
+            if complete { DeleteOutcome::Gone(value) } else { DeleteOutcome::Terminating(value) }
+        };
+        if options.dry_run || (new == *live && !complete) {
+            return Ok(Some(outcome(new)));
         }
-        Err(ApiError::conflict(&kind.group, &kind.plural, &name))
+        let done = if complete {
+            self.store.remove(&kind.table, stored.version, new)
+        } else {
+            self.store.replace(&kind.table, stored.version, new)
+        };
+        let Ok(written) = done else { return Ok(None) };
+        self.after_write(kind, &written.value);
+        Ok(Some(outcome(written.value.clone())))
+    }
+}
+
+/// Tries for as long as others write in between. So does the API server, whose clients hear of a conflict only where they
+/// have named a precondition.
+fn until_written<S, T, E>(
+    mut stored: S,
+    attempt: impl Fn(&S) -> Result<Option<T>, E>,
+    read: impl Fn() -> Result<S, E>,
+) -> Result<T, E> {
+    loop {
+        if let Some(done) = attempt(&stored)? {
+            return Ok(done);
+        }
+        stored = read()?;
     }
 }
 
@@ -283,4 +295,25 @@ fn mark_terminating(kind: &ServedKind, live: &Value, options: &DeleteRequest) ->
         object::map_at(&mut new, "status").insert("phase".to_owned(), "Terminating".into());
     }
     new
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_deletion_is_no_conflict_however_often_others_write_in_between() {
+        let version = Cell::new(0);
+        // Somebody else is faster a hundred times.
+        let attempt = |read: &u32| Ok::<_, ()>((*read >= 100).then_some(*read));
+        let read = || {
+            version.set(version.get() + 1);
+            Ok(version.get())
+        };
+        assert_eq!(until_written(0, attempt, read), Ok(100));
+        let gone = until_written(0, |_| Ok::<Option<()>, &str>(None), || Err("not found"));
+        assert_eq!(gone, Err("not found"));
+    }
 }
