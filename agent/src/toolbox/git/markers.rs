@@ -50,9 +50,7 @@ pub(super) fn refuse_markers(
     Ok(())
 }
 
-/// Refuses a commit that is no merge and adds a conflict, as `git stash pop`, `git apply --3way`, a cherry-pick or a
-/// rebase leave it: in a file that had no marker before, and has a whole set of them now. A new file may show them,
-/// unless it is another one under a new name.
+/// Refuses a commit that is no merge and adds a conflict.
 ///
 /// # Errors
 /// `Refused`, with the file and the line.
@@ -61,40 +59,51 @@ pub(super) fn refuse_added_markers(
     before: Oid,
     after: Oid,
 ) -> Result<(), ToolError> {
+    match find_added(repo, before, after)? {
+        Some((path, line)) => Err(ToolError::refused(format!(
+            "`{path}` holds both sides of a conflict (from line {line} on): settle it first. Where these lines are meant \
+             to be there, commit the file with `git commit` in Bash"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Finds a conflict that one tree has and an earlier one has not, as `git stash pop`, `git apply --3way`, a cherry-pick
+/// or a rebase leave it: a file and a line. The file had no marker before, and has a whole set of them now. A new file
+/// may show them, unless it is another one under a new name.
+pub(super) fn find_added(
+    repo: &Repository,
+    before: Oid,
+    after: Oid,
+) -> Result<Option<(String, usize)>, git2::Error> {
     let (before, after) = (repo.find_tree(before)?, repo.find_tree(after)?);
     let mut diff = repo.diff_tree_to_tree(Some(&before), Some(&after), None)?;
-    let set_in = |delta: &DiffDelta<'_>| {
+    let added = |delta: &DiffDelta<'_>| {
         let new = repo.find_blob(delta.new_file().id()).ok()?;
         let line = whole_set(new.content())?;
         let old = repo.find_blob(delta.old_file().id()).ok();
         let is_content = old.is_some_and(|old| marked_line(old.content()).is_some());
-        (!is_content).then_some(line)
-    };
-    let refusal = |delta: &DiffDelta<'_>| {
         let path = delta.new_file().path()?.display().to_string();
-        set_in(delta).map(|line| added_error(&path, line))
+        (!is_content).then_some((path, line))
     };
     let (mut is_taken_out, mut may_be_renamed) = (false, false);
     for delta in diff.deltas() {
         match delta.status() {
             Delta::Deleted => is_taken_out = true,
-            Delta::Added => may_be_renamed |= set_in(&delta).is_some(),
+            Delta::Added => may_be_renamed |= added(&delta).is_some(),
             _ => {
-                if let Some(refused) = refusal(&delta) {
-                    return Err(refused);
+                if let Some(found) = added(&delta) {
+                    return Ok(Some(found));
                 }
             }
         }
     }
     if !(is_taken_out && may_be_renamed) {
-        return Ok(());
+        return Ok(None);
     }
     diff.find_similar(Some(DiffFindOptions::new().renames(true)))?;
     let mut renamed = diff.deltas().filter(|delta| delta.status() == Delta::Renamed);
-    match renamed.find_map(|delta| refusal(&delta)) {
-        Some(refused) => Err(refused),
-        None => Ok(()),
-    }
+    Ok(renamed.find_map(|delta| added(&delta)))
 }
 
 /// The first line of a whole set of markers: where one side begins, where the other one does, and where it ends.
@@ -126,13 +135,6 @@ fn marked_line(text: &[u8]) -> Option<usize> {
 fn unsettled_error(path: &str, line: usize) -> ToolError {
     ToolError::refused(format!(
         "`{path}` holds both sides of the merge still (line {line}): settle it first"
-    ))
-}
-
-fn added_error(path: &str, line: usize) -> ToolError {
-    ToolError::refused(format!(
-        "`{path}` holds both sides of a conflict (from line {line} on): settle it first. Where these lines are meant to \
-         be there, commit the file with `git commit` in Bash"
     ))
 }
 

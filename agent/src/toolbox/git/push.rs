@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 
-use git2::{PushOptions, RemoteCallbacks, RemoteRedirect, Repository};
+use git2::{Oid, PushOptions, RemoteCallbacks, RemoteRedirect, Repository};
 
 use super::hooks::{HookMoment, name_hooks};
+use super::markers::find_added;
 use super::rewrite::{describe_missing, find_rewrite};
 use super::sealed::is_descendant;
 use super::seen::{clear_note, last_seen, note_seen};
 use super::taking::{TakenOver, break_own_messages, put_on_top};
-use super::{GitSite, short_id};
+use super::{GitSite, short_id, tracking_ref};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
 
@@ -92,8 +93,9 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
                 clear_note(place);
                 let hooks = name_hooks(place, HookMoment::Push)
                     .map_or(String::new(), |named| format!(".\n{named}"));
+                let conflict = note_conflict(place, &repo, own).unwrap_or_default();
                 return Ok(PushOutcome::Done(format!(
-                    "Pushed `{branch}` at {}{rebased}{hooks}",
+                    "Pushed `{branch}` at {}{rebased}{conflict}{hooks}",
                     short_id(own)
                 )));
             }
@@ -106,6 +108,18 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
             }
         }
     }
+}
+
+/// A note on a conflict that the branch adds: commits of Git itself, as a rebase makes them, are judged nowhere else.
+fn note_conflict(place: &GitSite, repo: &Repository, own: Oid) -> Option<String> {
+    let base = repo.find_reference(&tracking_ref(&place.hello.base_branch)).ok()?.target()?;
+    let base = repo.merge_base(own, base).ok()?;
+    let tree = |id: Oid| Some(repo.find_commit(id).ok()?.tree_id());
+    let (path, line) = find_added(repo, tree(base)?, tree(own)?).ok()??;
+    Some(format!(
+        ". Note that `{path}` holds both sides of a conflict (from line {line} on): settle it and push again, unless these \
+         lines are meant to be there"
+    ))
 }
 
 fn send_branch(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
@@ -182,6 +196,22 @@ mod tests {
         assert!(pushed(&f).contains("up to date"));
         f.commit_elsewhere("b", "2");
         assert!(pushed(&f).contains("ahead"));
+    }
+
+    #[test]
+    fn a_conflict_that_git_itself_has_committed_is_named() {
+        let f = fixture();
+        f.write("README", "<<<<<<< HEAD\nhello\n=======\nhi\n>>>>>>> theirs\n");
+        f.git(&f.place.tree(), &["commit", "-qam", "Change README"]);
+        let said = pushed(&f);
+        assert!(said.starts_with("Pushed `codebutler/t` at "), "{said}");
+        assert!(
+            said.contains("`README` holds both sides of a conflict (from line 1 on)"),
+            "{said}"
+        );
+        commit_file(&f, "README", "hi\n");
+        let said = pushed(&f);
+        assert!(!said.contains("both sides"), "{said}");
     }
 
     #[test]
