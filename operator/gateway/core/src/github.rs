@@ -27,6 +27,7 @@ mod rules;
 mod talk;
 pub mod text;
 mod tip;
+mod under_way;
 
 use codebutler_crds::Repo;
 use http::StatusCode;

@@ -10,6 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::app::AppTokens;
 use super::rate::RateLimits;
+use super::under_way::UnsettledWrites;
 use crate::remote::Remote;
 use crate::thread_key::ThreadKey;
 use crate::threads::keyed::KeyedLocks;
@@ -75,6 +76,8 @@ pub struct GitHubAccess {
     pub members: MemberAnswers,
     /// Repositories that have another name by now.
     pub moved: MovedRepositories,
+    /// Writes whose callers went away.
+    pub(super) unsettled: UnsettledWrites,
 }
 
 impl GitHubAccess {

@@ -113,12 +113,13 @@ impl GitHubClient {
         self.list_with(path, "").await
     }
 
-    /// Lists all items, with more of a query, each part with its `&`.
+    /// Lists all items, with more of a query, each part with its `&`; also what a caller that went away has made there.
     pub(super) async fn list_with<T: DeserializeOwned>(
         &self,
         path: &str,
         query: &str,
     ) -> Result<Vec<T>, GitHubError> {
+        self.access.unsettled.settle(&self.url(path)).await;
         let mut all = Vec::new();
         for page in 1..=PAGES {
             let answer = self.get(&format!("{path}?per_page={PAGE}&page={page}{query}")).await?;
@@ -179,7 +180,14 @@ impl GitHubClient {
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
-        self.send(Method::POST, &self.url(path), Some(body)).await
+        let url = self.url(path);
+        let under_way = self.access.unsettled.begin(&url);
+        let answer = self.send(Method::POST, &url, Some(body)).await;
+        // A lost answer says nothing either.
+        if answer.is_ok() {
+            under_way.end();
+        }
+        answer
     }
 
     pub(super) async fn patch(
