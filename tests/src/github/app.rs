@@ -60,6 +60,13 @@ impl GitHubServer {
         installation.permissions = permissions.collect();
     }
 
+    /// Id of the App's installation at an owner.
+    #[must_use]
+    pub fn installation_id(&self, owner: &str) -> Option<u64> {
+        let app = self.shared.app.lock().unwrap_or_else(PoisonError::into_inner);
+        app.installations.get(owner).map(|found| found.id)
+    }
+
     /// The tokens that the App was given and that are valid.
     #[must_use]
     pub fn app_tokens(&self) -> Vec<String> {
@@ -77,6 +84,19 @@ impl Shared {
     /// Revokes all tokens; see [`GitHubServer::revoke_app_tokens`].
     pub(super) fn revoke_app_tokens(&self) {
         self.app.lock().unwrap_or_else(PoisonError::into_inner).issued.clear();
+    }
+
+    /// Installation and tokens are for the repository, whatever its name is.
+    pub(super) fn rename_for_app(&self, owner: &str, old: &str, new: &str) {
+        let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+        let GithubApp { installations, issued } = &mut *app;
+        let installed = installations.get_mut(owner).map(|found| &mut found.repositories);
+        let issued = issued.values_mut().filter(|token| token.owner == owner);
+        for names in installed.into_iter().chain(issued.map(|token| &mut token.repositories)) {
+            if names.remove(old) {
+                names.insert(new.to_owned());
+            }
+        }
     }
 }
 
@@ -173,6 +193,8 @@ impl Shared {
         let mut parts = inside.trim_start_matches("repos/").splitn(3, '/');
         let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let name = name.strip_suffix(".git").unwrap_or(name);
+        let renamed = self.renamed(owner, name).map(|(_, new)| new);
+        let name = renamed.as_deref().unwrap_or(name);
         if owner != issued.owner || !issued.repositories.contains(name) {
             return Err(ApiError::not_found());
         }

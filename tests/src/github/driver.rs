@@ -147,6 +147,7 @@ impl GitHubServer {
         new.clone_into(&mut repository.name);
         let (id, git) = (repository.id, repository.git.clone());
         all.insert((owner.to_owned(), new.to_owned()), repository);
+        self.shared.rename_for_app(owner, old, new);
         let mut renamed =
             self.shared.renamed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         renamed.insert(key, (id, new.to_owned()));

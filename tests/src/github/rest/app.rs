@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Host, Name};
+use crate::github::Shared;
 use crate::github::app::{self, AppInstallation, check_signature};
 use crate::github::error::ApiError;
 
@@ -70,6 +71,7 @@ pub(super) async fn by_id(State(shared): Host, signed: SignedCall, Path(id): Pat
 #[derive(Default, Deserialize)]
 pub(super) struct TokenBody {
     repositories: Option<BTreeSet<String>>,
+    repository_ids: Option<BTreeSet<u64>>,
     permissions: Option<BTreeMap<String, String>>,
 }
 
@@ -79,7 +81,12 @@ pub(super) async fn create_token(
     Path(id): Path<u64>,
     body: Result<Option<Json<TokenBody>>, JsonRejection>,
 ) -> Answer {
-    let TokenBody { repositories, permissions } = body?.map(|Json(b)| b).unwrap_or_default();
+    let TokenBody { repositories, repository_ids, permissions } =
+        body?.map(|Json(b)| b).unwrap_or_default();
+    let repositories = match repository_ids {
+        Some(ids) => Some(names_of(&shared, &ids).await),
+        None => repositories,
+    };
     let selected = repositories.is_some();
     let (token, ends, permissions) = shared.issue(id, repositories, permissions)?;
     let value = json!({
@@ -87,4 +94,11 @@ pub(super) async fn create_token(
         "repository_selection": if selected { "selected" } else { "all" },
     });
     Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+/// Names of repositories by their ids; for an unknown id a name that no repository has.
+async fn names_of(shared: &Shared, ids: &BTreeSet<u64>) -> BTreeSet<String> {
+    let all = shared.repositories.lock().await;
+    let name = |id: &u64| all.values().find(|repo| repo.id == *id).map(|repo| repo.name.clone());
+    ids.iter().map(|id| name(id).unwrap_or_default()).collect()
 }

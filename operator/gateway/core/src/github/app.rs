@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use codebutler_crds::names::secret_key;
 use http::StatusCode;
+use http::header::LOCATION;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use ring::rand::SystemRandom;
@@ -143,45 +144,76 @@ struct Granted {
 
 impl App<'_> {
     async fn token(&self) -> Result<AppToken, GitHubError> {
-        let installation = self.installation().await?;
+        let (installation, moved) = self.installation().await?;
         let missing = missing_permissions(&installation.permissions);
         if !missing.is_empty() {
             return Err(GitHubError::AppPermissions { missing, secret: self.secret.name.clone() });
         }
-        let body = json!({
-            "repositories": [self.remote.name], "permissions": wanted_permissions(&installation.permissions),
-        });
-        let path = format!("app/installations/{}/access_tokens", installation.id);
-        let request = self.http.post(format!("{}/{path}", self.remote.api)).json(&body);
-        let answer = self.send(request).await?;
+        let mut answer = self.ask_for_token(&installation, moved).await?;
+        // Here GitHub does not lead on from an old name.
+        if is_unknown(answer.status)
+            && moved.is_none()
+            && let Some(id) = moved_to(&self.ask_by_name().await?, &self.remote.api)
+        {
+            answer = self.ask_for_token(&installation, Some(id)).await?;
+        }
         match answer.status {
             StatusCode::CREATED => {
                 let Granted { token, expires_at } = read_answer(&answer)?;
                 Ok(AppToken { value: token, ends: expires_at })
             }
             // It has no access to this repository.
-            StatusCode::UNPROCESSABLE_ENTITY | StatusCode::NOT_FOUND => Err(self.not_installed()),
+            status if is_unknown(status) => Err(self.not_installed()),
             _ => Err(self.complain(&answer)),
         }
     }
 
-    async fn installation(&self) -> Result<Installation, GitHubError> {
+    /// Asks for a token for the repository: by its id where its name is an old one.
+    async fn ask_for_token(
+        &self,
+        installation: &Installation,
+        moved: Option<u64>,
+    ) -> Result<GitHubAnswer, GitHubError> {
+        let mut body = json!({"permissions": wanted_permissions(&installation.permissions)});
+        match moved {
+            Some(id) => body["repository_ids"] = json!([id]),
+            None => body["repositories"] = json!([self.remote.name]),
+        }
+        let path = format!("app/installations/{}/access_tokens", installation.id);
+        self.send(self.http.post(format!("{}/{path}", self.remote.api)).json(&body)).await
+    }
+
+    async fn ask_by_name(&self) -> Result<GitHubAnswer, GitHubError> {
         let Remote { api, owner, name, .. } = self.remote;
-        let url = if self.secret.has(secret_key::GIT_INSTALLATION_ID) {
+        self.send(self.http.get(format!("{api}/repos/{owner}/{name}/installation"))).await
+    }
+
+    /// The installation, and the repository's id if GitHub has led on from an old name.
+    async fn installation(&self) -> Result<(Installation, Option<u64>), GitHubError> {
+        let api = &self.remote.api;
+        let mut moved = None;
+        let answer = if self.secret.has(secret_key::GIT_INSTALLATION_ID) {
             let id = self.secret.value(secret_key::GIT_INSTALLATION_ID)?;
             let id: u64 = id
                 .parse()
                 .map_err(|_| GitHubError::InstallationId { secret: self.secret.name.clone() })?;
-            format!("{api}/app/installations/{id}")
+            self.send(self.http.get(format!("{api}/app/installations/{id}"))).await?
         } else {
-            format!("{api}/repos/{owner}/{name}/installation")
+            let answer = self.ask_by_name().await?;
+            moved = moved_to(&answer, api);
+            match moved {
+                Some(id) => {
+                    let url = format!("{api}/repositories/{id}/installation");
+                    self.send(self.http.get(url)).await?
+                }
+                None => answer,
+            }
         };
-        let answer = self.send(self.http.get(url)).await?;
         match answer.status {
             StatusCode::OK => {
                 let found: Installation = read_answer(&answer)?;
                 let active = found.suspended_at.is_none();
-                active.then_some(found).ok_or_else(|| self.not_installed())
+                active.then_some((found, moved)).ok_or_else(|| self.not_installed())
             }
             StatusCode::NOT_FOUND => Err(self.not_installed()),
             _ => Err(self.complain(&answer)),
@@ -216,6 +248,7 @@ impl App<'_> {
     fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
         let (host, secret) = (self.remote.host.clone(), self.secret.name.clone());
         match answer.status.as_u16() {
+            300..=399 => GitHubError::Moved { host },
             401 => GitHubError::App { host, secret },
             403 | 429 if answer.is_limited() => {
                 GitHubError::Limited { host, wait: Duration::from_mins(1) }
@@ -225,6 +258,18 @@ impl App<'_> {
             status => GitHubError::Strange { host, status, said: String::new() },
         }
     }
+}
+
+/// True if GitHub knows no such repository of the installation.
+fn is_unknown(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNPROCESSABLE_ENTITY | StatusCode::NOT_FOUND)
+}
+
+/// The repository's id in a redirect from its old name. Nothing else of it counts: it could lead to another host.
+fn moved_to(answer: &GitHubAnswer, api: &str) -> Option<u64> {
+    let place = answer.header(LOCATION.as_str()).filter(|_| answer.status.is_redirection())?;
+    let inside = place.strip_prefix(api)?.strip_prefix("/repositories/")?;
+    inside.split('/').next()?.parse().ok()
 }
 
 /// Lists the permissions that CodeButler needs and the App was not granted, in words.

@@ -114,3 +114,26 @@ async fn what_is_wrong_with_it_is_said_in_words() {
     let (status, body) = world.get("coder", "/v1/session").await;
     assert_eq!(status, 200, "{body}");
 }
+
+#[tokio::test]
+async fn a_renamed_repository_goes_on_with_the_app_that_is_installed_on_it() {
+    for is_given in [false, true] {
+        let world = World::start(Vec::new()).await;
+        world.github.install_app("acme", "shop", &ENOUGH);
+        let mut data = json!({"appId": ID, "privateKey": KEY});
+        if is_given {
+            let id = world.github.installation_id("acme").unwrap();
+            data["installationId"] = id.to_string().into();
+        }
+        let remote = world.github.rename("acme", "shop", "store").await.unwrap();
+        use_secret(&world, "app", &data).await;
+        let (status, body) = world.get("coder", "/v1/session").await;
+        assert_eq!(status, 200, "installation given: {is_given}: {body}");
+        assert!(remote.head(&world.branch).await.is_some());
+        world.approve_plan().await;
+        let folder = world.clone("coder").await;
+        world.ok("coder", &folder, &["push", "origin", &world.branch]).await;
+        let condition = world.condition("GitReachable").await;
+        assert!(condition.contains("acme/store by now"), "{condition}");
+    }
+}
