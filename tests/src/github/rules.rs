@@ -25,6 +25,10 @@ pub struct RepositoryRules {
     pub required_checks: Vec<String>,
     /// The default branch is changed by its merge queue only.
     pub merge_queue: bool,
+    /// The default branch takes no merge commits.
+    pub linear: bool,
+    /// All conversations are locked.
+    pub locked: bool,
     /// The repository is read-only.
     pub archived: bool,
     /// Branches whose names begin so can't be made.
@@ -42,6 +46,8 @@ impl Default for RepositoryRules {
             auto_merge: false,
             required_checks: Vec::new(),
             merge_queue: false,
+            linear: false,
+            locked: false,
             archived: false,
             no_branches: None,
             base_moves: 0,

@@ -214,13 +214,16 @@ impl GitHub {
         if answer.status != StatusCode::UNPROCESSABLE_ENTITY {
             return Ok((self.client.expect(&answer, StatusCode::CREATED)?, true));
         }
-        // Opened by somebody else in between, or there is nothing to merge.
+        // Opened by somebody else in between, or GitHub says why it can't be.
         match self.find_pull(branch).await?.filter(GitHubPull::is_open) {
             Some(pull) => {
                 let text = write(Some(&pull));
                 Ok((self.rewrite_pull(pull, &text).await?, false))
             }
-            None => Err(GitHubError::NothingToMerge { base: base.to_owned() }),
+            None if answer.mentions("No commits between") => {
+                Err(GitHubError::NothingToMerge { base: base.to_owned() })
+            }
+            None => Err(GitHubError::Refused { said: self.client.remark(&answer) }),
         }
     }
 

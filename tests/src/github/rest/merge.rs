@@ -59,6 +59,9 @@ pub(super) async fn merge_pull(
     if rules.merge_queue {
         return Err(violated("Changes must be made through the merge queue"));
     }
+    if rules.linear && method == "merge" {
+        return Err(violated("This branch must not contain merge commits."));
+    }
     if let Some(unmet) = repo.unmet(&pull) {
         return Err(violated(&unmet));
     }

@@ -49,10 +49,20 @@ pub(super) async fn create_comment(
     check_length("IssueComment", "body", Some(&body))?;
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
+    check_unlocked(repo)?;
     let comment = make_comment(&shared, caller.login, body);
     find_conversation(repo, at.number)?.push(comment.clone());
     let value = json::comment_json(&caller.urls, repo, at.number, &comment);
     Ok((StatusCode::CREATED, Json(value)).into_response())
+}
+
+/// Refuses words where conversations are locked, as the host does with those of an App.
+fn check_unlocked(repo: &HostedRepository) -> Result<(), ApiError> {
+    if repo.rules.locked {
+        let message = "Unable to create comment because issue is locked.";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    }
+    Ok(())
 }
 
 fn make_comment(shared: &Shared, user: String, body: String) -> PullComment {
@@ -109,6 +119,7 @@ pub(super) async fn create_review(
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
+    check_unlocked(repo)?;
     repo.refresh().await?;
     let before = find_pull(repo, at.number)?.clone();
     let own = before.user == caller.login;
@@ -187,6 +198,7 @@ pub(super) async fn line_comment(
     let Json(body) = body?;
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;
+    check_unlocked(repo)?;
     repo.refresh().await?;
     let before = find_pull(repo, at.number)?.clone();
     if body.commit_id != before.head_sha && repo.git.commit_id(&body.commit_id).await.is_none() {

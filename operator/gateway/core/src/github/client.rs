@@ -12,8 +12,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::access::GitHubAccess;
-use super::exchange::{GitHubAnswer, exchange_request, read_answer, read_value, refusal_words};
-use super::rate::RateQuota;
+use super::exchange::{
+    GitHubAnswer, exchange_request, names_limit, read_answer, read_value, refusal_words,
+};
+use super::rate::{RateQuota, told_wait};
 use super::{GitHubError, text};
 use crate::context::GatewayContext;
 use crate::credential::RemoteCredential;
@@ -172,11 +174,22 @@ impl GitHubClient {
     ) -> Result<GraphqlAnswer, GitHubError> {
         let body = json!({"query": query, "variables": variables});
         let answer = self.send(Method::POST, &self.remote.graphql, Some(&body)).await?;
-        let mut all: Value = self.expect(&answer, StatusCode::OK)?;
-        if all["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
-            return Ok(GraphqlAnswer::Refused(self.shown(&refusal_words(&all))));
+        self.read_graphql(&answer)
+    }
+
+    /// Reads an answer of GraphQL, which reports its limits with status 200 like any other error.
+    fn read_graphql(&self, answer: &GitHubAnswer) -> Result<GraphqlAnswer, GitHubError> {
+        let mut all: Value = self.expect(answer, StatusCode::OK)?;
+        if all["errors"].as_array().is_none_or(Vec::is_empty) {
+            return Ok(GraphqlAnswer::Data(all["data"].take()));
         }
-        Ok(GraphqlAnswer::Data(all["data"].take()))
+        let said = refusal_words(&all);
+        if names_limit(&said) {
+            // GraphQL has a limit of its own: REST may be asked all the same.
+            let (host, wait) = (self.remote.host.clone(), told_wait(&answer.headers));
+            return Err(GitHubError::Limited { host, wait });
+        }
+        Ok(GraphqlAnswer::Refused(self.shown(&said)))
     }
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<GitHubAnswer, GitHubError> {
@@ -331,6 +344,7 @@ impl GitHubClient {
             403 if answer.mentions("archived") => GitHubError::Archived {
                 repository: format!("{}/{}", self.remote.owner, self.remote.name),
             },
+            403 if answer.mentions("is locked") => GitHubError::Locked,
             403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);
@@ -381,7 +395,25 @@ mod tests {
         assert!(says(503, &[]).contains("try again"));
         assert!(!client.complain(&answer(503, &[])).is_about_repo());
         assert!(client.complain(&answer(401, &[])).is_about_repo());
+        let locked =
+            Bytes::from(r#"{"message": "Unable to create comment because issue is locked."}"#);
+        let locked = client.complain(&GitHubAnswer { body: locked, ..answer(403, &[]) });
+        assert!(locked.to_string().contains("unlock it") && !locked.is_about_repo(), "{locked}");
         assert_eq!(client.repo(""), "/repos/acme/shop");
         assert_eq!(client.repo("pulls"), "/repos/acme/shop/pulls");
+    }
+    #[tokio::test]
+    async fn a_limit_of_graphql_is_no_refusal_although_its_status_is_200() {
+        let client = client();
+        let body = r#"{"data": null, "errors": [{"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}]}"#;
+        let headers = [("x-ratelimit-remaining", "0"), ("retry-after", "7")];
+        let limited = GitHubAnswer { body: Bytes::from(body), ..answer(200, &headers) };
+        let Err(error) = client.read_graphql(&limited) else { panic!("taken for a refusal") };
+        assert_eq!(error.wait(), Some(Duration::from_secs(7)), "{error}");
+        let other = Bytes::from(body.replace("API rate limit exceeded", "No such node"));
+        let other = client.read_graphql(&GitHubAnswer { body: other, ..answer(200, &[]) });
+        assert!(
+            matches!(other, Ok(GraphqlAnswer::Refused(said)) if said.starts_with("No such node"))
+        );
     }
 }

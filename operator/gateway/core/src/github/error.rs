@@ -79,6 +79,11 @@ pub enum GitHubError {
         /// Repository, as `owner/name`.
         repository: String,
     },
+    /// 403 for words on an issue or pull request whose conversation is locked.
+    #[error(
+        "the conversation is locked at GitHub: ask a person to unlock it there, or say it in the thread"
+    )]
+    Locked,
     /// 404 for the repository itself.
     #[error(
         "{host} has no repository {repository}, or hides it from the token of Secret `{secret}`: check spec.git.url"
@@ -299,6 +304,7 @@ impl GitHubError {
         match self {
             Self::OtherBase { .. }
             | Self::NothingToMerge { .. }
+            | Self::Locked
             | Self::NotInDiff
             | Self::NoPull
             | Self::Released { .. }

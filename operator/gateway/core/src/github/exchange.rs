@@ -26,12 +26,11 @@ impl GitHubAnswer {
     /// its words alone.
     pub(super) fn is_limited(&self) -> bool {
         let refused = matches!(self.status.as_u16(), 403 | 429);
-        let words = || self.words().to_ascii_lowercase();
         refused
             && (self.status == StatusCode::TOO_MANY_REQUESTS
                 || self.headers.contains_key("retry-after")
                 || self.headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0")
-                || LIMITS.iter().any(|limit| words().contains(limit)))
+                || names_limit(&self.words()))
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
@@ -65,12 +64,28 @@ pub(super) async fn exchange_request(
     Ok(Ok(GitHubAnswer { status, headers, body: body.freeze() }))
 }
 
-/// The message of a refusal and those of its errors.
+/// Returns true if a refusal is that of a rate limit.
+pub(super) fn names_limit(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    LIMITS.iter().any(|limit| words.contains(limit))
+}
+
+/// The message of a refusal and those of its errors: a list of them, or a plain text.
 pub(super) fn refusal_words(body: &Value) -> String {
-    let errors = body["errors"].as_array().into_iter().flatten();
-    let errors = errors.filter_map(|error| error.as_str().or_else(|| error["message"].as_str()));
-    let all: Vec<&str> = body["message"].as_str().into_iter().chain(errors).collect();
-    all.join(": ")
+    let errors = &body["errors"];
+    let listed = errors.as_array().into_iter().flatten();
+    let errors = listed.filter_map(error_words).chain(errors.as_str().map(str::to_owned));
+    let message = body["message"].as_str().map(str::to_owned);
+    message.into_iter().chain(errors).collect::<Vec<_>>().join(": ")
+}
+
+/// The words of one error. Most have none: they name a field, and by a code what is wrong with it.
+fn error_words(error: &Value) -> Option<String> {
+    let said = error.as_str().or_else(|| error["message"].as_str());
+    match said.filter(|said| !said.is_empty()) {
+        Some(said) => Some(said.to_owned()),
+        None => Some(format!("{} ({})", error["field"].as_str()?, error["code"].as_str()?)),
+    }
 }
 
 /// Reads what GitHub described.
@@ -91,4 +106,32 @@ fn read_from<'de, T: DeserializeOwned>(
         tracing::warn!(field = %error.path(), "github_response_unreadable");
         GitHubError::Garbled
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_read_in_each_form_that_github_gives_it() {
+        for (errors, expected) in [
+            (
+                json!([{"resource": "PullRequest", "field": "head", "code": "invalid"}]),
+                "No: head (invalid)",
+            ),
+            (json!([{"field": "base", "code": "invalid", "message": ""}]), "No: base (invalid)"),
+            (
+                json!([{"code": "custom", "message": "No commits between a and b"}, {"code": "custom"}]),
+                "No: No commits between a and b",
+            ),
+            (json!(["Line could not be resolved", 7, null]), "No: Line could not be resolved"),
+            (json!("body is too long"), "No: body is too long"),
+            (json!(null), "No"),
+        ] {
+            assert_eq!(refusal_words(&json!({"message": "No", "errors": errors})), expected);
+        }
+        assert_eq!(refusal_words(&json!("odd")), "");
+    }
 }

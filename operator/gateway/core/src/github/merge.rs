@@ -82,18 +82,19 @@ impl GitHub {
         message: MergeMessage<'_>,
     ) -> Result<MergeProgress, GitHubError> {
         let mut method = wanted.unwrap_or_default();
-        let mut attempt = 1;
+        let (mut attempt, mut refused) = (1, Vec::new());
         loop {
             let (refusal, said) = match self.merge_once(pull, head, method, message).await? {
                 Ok(commit) => return Ok(MergeProgress::Done(commit)),
-                Err(refused) => refused,
+                Err(why) => why,
             };
             match refusal {
                 MergeRefusal::Again if attempt < ATTEMPTS => {
                     tokio::time::sleep(PAUSE * attempt).await;
                 }
-                MergeRefusal::Method if wanted.is_none() && attempt == 1 => {
-                    method = self.other_method(method, said).await?;
+                MergeRefusal::Method if wanted.is_none() => {
+                    refused.push(method);
+                    method = self.other_method(&refused, said).await?;
                 }
                 MergeRefusal::Method => {
                     return Err(GitHubError::MergeMethod { method, said });
@@ -136,10 +137,10 @@ impl GitHub {
         self.client.expect(&answer, StatusCode::OK)
     }
 
-    /// The first other way that the repository allows.
+    /// The first way that the repository allows and GitHub has not refused.
     async fn other_method(
         &self,
-        refused: MergeMethod,
+        refused: &[MergeMethod],
         said: String,
     ) -> Result<MergeMethod, GitHubError> {
         let allowed = self.allowed().await?;
@@ -148,7 +149,7 @@ impl GitHub {
             MergeMethod::Merge => allowed.merge,
             MergeMethod::Rebase => allowed.rebase,
         };
-        let mut others = MergeMethod::ALL.into_iter().filter(|method| *method != refused);
+        let mut others = MergeMethod::ALL.into_iter().filter(|method| !refused.contains(method));
         others.find(is_allowed).ok_or(GitHubError::NotMergeable { said })
     }
 
@@ -194,9 +195,15 @@ fn classify_refusal(words: &str) -> MergeRefusal {
     let has = |part: &str| words.contains(part);
     let pending = ["expected", "pending", "progress", "queued", "have not succeeded"];
     match () {
-        () if has("base branch was modified") => MergeRefusal::Again,
+        () if has("base branch was modified") || has("merge already in progress") => {
+            MergeRefusal::Again
+        }
         () if has("merge queue") => MergeRefusal::Queue,
         () if has("merges are not allowed") || has("merge commits are not allowed") => {
+            MergeRefusal::Method
+        }
+        // A linear history, or commits that can't be put on top of the base one by one.
+        () if has("must not contain merge commits") || has("can't be rebased") => {
             MergeRefusal::Method
         }
         // Next to these, nothing else may be missing: a person has to do that.
@@ -227,6 +234,8 @@ mod tests {
             classify_refusal("Merge commits are not allowed on this repository."),
             MergeRefusal::Method
         );
+        assert_eq!(rule("This branch must not contain merge commits."), MergeRefusal::Method);
+        assert_eq!(classify_refusal("Merge already in progress"), MergeRefusal::Again);
         assert_eq!(rule("Changes must be made through the merge queue"), MergeRefusal::Queue);
         assert_eq!(
             classify_refusal("Required status check \"ci\" is expected."),

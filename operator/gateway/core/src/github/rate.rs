@@ -71,6 +71,11 @@ impl RateLimits {
     }
 }
 
+/// Returns how long to wait after a limit that stops nothing else; a minute where no header says it.
+pub(super) fn told_wait(headers: &HeaderMap) -> Duration {
+    limit_duration(headers).unwrap_or(MINUTE).min(LONGEST)
+}
+
 /// Returns the duration of a limit, as the headers give it.
 fn limit_duration(headers: &HeaderMap) -> Option<Duration> {
     if let Some(seconds) = header_number(headers, "retry-after") {

@@ -300,8 +300,12 @@ impl GitHub {
         on_lines: bool,
         status: StatusCode,
     ) -> Result<PostedComment, GitHubError> {
-        if on_lines && answer.status == StatusCode::UNPROCESSABLE_ENTITY {
-            return Err(GitHubError::NotInDiff);
+        if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
+            return Err(if on_lines && is_about_lines(&answer.words()) {
+                GitHubError::NotInDiff
+            } else {
+                GitHubError::Refused { said: self.client.remark(answer) }
+            });
         }
         let said: PullComment = self.client.expect(answer, status)?;
         Ok(PostedComment { url: said.html_url, created: true })
@@ -310,6 +314,14 @@ impl GitHub {
 
 fn on_line(at: &LineRef, body: &str) -> Value {
     json!({"path": at.path, "line": at.line, "side": "RIGHT", "body": body})
+}
+
+/// True if GitHub refuses a remark because of its place. It refuses for other reasons, too: words that are too long, a
+/// commit that is not the pull request's any more, a review that a person has begun and not ended.
+fn is_about_lines(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    let places = ["could not be resolved", "diff", "review_thread", "review thread", "position"];
+    places.iter().any(|place| words.contains(place))
 }
 
 /// An account can't request changes of itself.
@@ -344,6 +356,26 @@ mod tests {
         let last: Vec<_> = talk.verdicts().into_iter().map(|v| (v.author, v.state)).collect();
         let expected = [("ana", "changes_requested"), ("bo", "dismissed")];
         assert_eq!(last, expected.map(|(a, s)| (a.to_owned(), s.to_owned())));
+    }
+
+    #[test]
+    fn only_a_place_that_github_does_not_know_is_told_as_one() {
+        for place in [
+            "Unprocessable Entity: Path could not be resolved",
+            "Unprocessable Entity: Line could not be resolved",
+            "Validation Failed: pull_request_review_thread.line must be part of the diff",
+            "Validation Failed: pull_request_review_thread.diff_hunk (missing_field)",
+        ] {
+            assert!(is_about_lines(place), "{place}");
+        }
+        for other in [
+            "Validation Failed: body is too long (maximum is 65536 characters)",
+            "Validation Failed: commit_id is not part of the pull request",
+            "Unprocessable Entity: User can only have one pending review per pull request",
+            "Validation Failed: was submitted too quickly",
+        ] {
+            assert!(!is_about_lines(other), "{other}");
+        }
     }
 
     #[test]

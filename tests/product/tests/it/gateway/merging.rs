@@ -2,6 +2,7 @@
 
 use codebutler_crds::Repo;
 use codebutler_crds::thread::{MergeWait, PullState, ThreadState};
+use codebutler_testbed::github::RepositoryRules;
 use serde_json::{Value, json};
 
 use super::close::{decided, posts};
@@ -45,6 +46,19 @@ async fn what_the_repository_allows_is_taken_where_nobody_says_how() {
     let main = world.remote.log("main").await.unwrap();
     assert_eq!(main[0].parents.len(), 2, "a merge commit: {main:?}");
     assert!(main[0].message.contains("Merge-approved-by: U7"), "{main:?}");
+}
+
+#[tokio::test]
+async fn a_linear_history_is_kept_where_squashing_is_switched_off() {
+    let world = decided("merge").await;
+    let rules = |rules: &mut RepositoryRules| {
+        (rules.squash, rules.rebase, rules.linear) = (false, true, true);
+    };
+    world.remote.set_rules(rules).await.unwrap();
+    let (status, closed) = close(&world).await;
+    assert_eq!(status, 200, "{closed}");
+    let main = world.remote.log("main").await.unwrap();
+    assert_eq!(main[0].parents.len(), 1, "rebased: {main:?}");
 }
 
 #[tokio::test]

@@ -57,6 +57,17 @@ async fn nothing_to_merge_is_said_so() {
 }
 
 #[tokio::test]
+async fn another_reason_why_it_is_not_opened_is_told_in_githubs_words() {
+    let world = with_a_commit().await;
+    world.approve_plan().await;
+    world.remote.force_push("ana", &world.branch, None).await.unwrap();
+    let (status, body) = world.post("coder", PULL, &wanted("T")).await;
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(status, 400, "{body}");
+    assert!(message.contains("head (invalid)") && !message.contains("nothing to merge"), "{body}");
+}
+
+#[tokio::test]
 async fn only_a_role_with_the_tool_and_a_users_word_closes() {
     let world = with_a_commit().await;
     let (status, body) = world.post("coder", "/v1/close", &json!({"summary": "done"})).await;

@@ -111,6 +111,18 @@ async fn a_review_asks_for_changes_and_never_approves() {
 }
 
 #[tokio::test]
+async fn a_locked_conversation_is_named_and_the_repo_stays_as_it_is() {
+    let (world, _) = with_a_pull(&["GHComment", "GHReview"]).await;
+    let before = world.condition("GitReachable").await;
+    world.remote.set_rules(|rules| rules.locked = true).await.unwrap();
+    let comment = json!({"key": "call-1", "body": "Hello"});
+    let (status, body) = world.post("coder", COMMENTS, &comment).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (400, Some("invalid_request")), "{body}");
+    assert!(body["error"]["message"].as_str().unwrap().contains("unlock it"), "{body}");
+    assert_eq!(world.condition("GitReachable").await, before);
+}
+
+#[tokio::test]
 async fn nobody_comments_without_the_tool_or_elsewhere() {
     let (world, own) = with_a_pull(&["GHComment"]).await;
     world.remote.commit("other", "Bo", "Other", &[("b.txt", Some("b\n"))]).await.unwrap();
