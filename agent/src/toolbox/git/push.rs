@@ -16,8 +16,9 @@ use codebutler_guides::text::clip_text;
 
 /// Tries of a push that others are faster than.
 const TRIES: u32 = 3;
-/// Characters of what the remote says beside a refusal.
-const MAX_SAID: usize = 600;
+/// Characters of what the remote says beside a refusal: GitHub names the file and line of a secret behind a page of
+/// general words.
+const MAX_SAID: usize = 3000;
 
 #[derive(Debug)]
 pub enum PushOutcome {
@@ -149,12 +150,16 @@ fn send_branch(place: &GitSite, repo: &Repository) -> Result<(), ToolError> {
     match refused.into_inner() {
         None => Ok(()),
         Some(why) => {
-            let said = said.into_inner();
-            let said = clip_text(String::from_utf8_lossy(&said).trim(), MAX_SAID);
-            let more = if said.is_empty() { said } else { format!(". {said}") };
+            let more = remote_words(&said.into_inner());
             Err(ToolError::refused(format!("the push of `{branch}` was refused: {why}{more}")))
         }
     }
+}
+
+/// Formats what the remote said beside a refusal, to follow it.
+fn remote_words(said: &[u8]) -> String {
+    let said = clip_text(String::from_utf8_lossy(said).trim(), MAX_SAID);
+    if said.is_empty() { said } else { format!(". {said}") }
 }
 
 #[cfg(test)]
@@ -184,6 +189,22 @@ mod tests {
         let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
         commit_files(&f.place, &tree, &args, &head_commit(&f.place).unwrap()).unwrap();
         head_commit(&f.place).unwrap()
+    }
+
+    #[test]
+    fn where_github_has_found_a_secret_is_not_cut_off() {
+        let rule = "—".repeat(41);
+        let said = format!(
+            "error: GH013: Repository rule violations found for refs/heads/codebutler/t.\n\n- GITHUB PUSH PROTECTION\n  \
+             {rule}\n    Resolve the following violations before pushing again\n\n    - Push cannot contain secrets\n\n    \n     \
+             (?) Learn how to resolve a blocked push\n     https://docs.github.com/code-security/secret-scanning/\
+             working-with-secret-scanning-and-push-protection/working-with-push-protection-from-the-command-line\
+             #resolving-a-blocked-push\n    \n    \n      —— Example Cloud Access Key {rule}\n       locations:\n         \
+             - commit: 1111111111111111111111111111111111111111\n           path: src/config.rs:3\n"
+        );
+        assert!(said.chars().count() > 600, "{}", said.chars().count());
+        assert!(remote_words(said.as_bytes()).ends_with("path: src/config.rs:3"));
+        assert_eq!(remote_words(b" \n"), "");
     }
 
     #[test]

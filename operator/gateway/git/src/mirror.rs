@@ -6,6 +6,7 @@
 //! answers reads. A copy that is damaged is thrown away and made anew. One whose commands were stopped, such as by
 //! their timeout on a busy machine, is kept: a whole clone there takes longer still.
 
+mod check;
 mod copying;
 mod leftovers;
 
@@ -21,6 +22,7 @@ use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
+use self::check::check_copy;
 use self::copying::CopyFlag;
 use self::leftovers::{remove_all, remove_locks};
 use super::command::{CommandError, GitRepository};
@@ -383,8 +385,7 @@ impl RepoMirror {
                 return Ok(());
             }
             remove_locks(dir);
-            // Full check: all reachable objects exist, and each object's content matches its id.
-            self.git.run(&["fsck", "--full", "--no-dangling", "--no-progress"], b"").await?;
+            check_copy(&self.git).await?;
         } else {
             self.discard()?;
             std::fs::create_dir_all(dir)?;

@@ -59,6 +59,25 @@ async fn locks_of_a_killed_command_do_not_cost_the_copy() {
 }
 
 #[tokio::test]
+async fn faults_in_old_commits_do_not_cost_the_copy_and_damage_does() {
+    let shop = crate::testing::TestRepository::new();
+    let first = shop.commit(&[], &[("a", "1")]);
+    let tree = shop.run(&["rev-parse", &format!("{first}^{{tree}}")], "");
+    let old = format!(
+        "tree {tree}\nparent {first}\nauthor A<a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +051800\n\nOld\n"
+    );
+    let made = ["hash-object", "-t", "commit", "-w", "--literally", "--stdin"];
+    let tip = shop.run(&made, &old);
+    shop.run(&["update-ref", "refs/heads/main", &tip], "");
+    let dir = shop.git().dir().to_owned();
+    RepoMirror::new(dir.clone()).prepare("main").await.unwrap();
+    let blob = shop.run(&["rev-parse", &format!("{first}:a")], "");
+    let (folder, file) = blob.split_at(2);
+    std::fs::remove_file(dir.join("objects").join(folder).join(file)).unwrap();
+    assert!(RepoMirror::new(dir).prepare("main").await.is_err(), "an object is missing");
+}
+
+#[tokio::test]
 async fn an_update_that_does_not_end_holds_nobody_for_ever() {
     let mirror = RepoMirror::new(PathBuf::from("/nonexistent/copy.git"));
     let hanging = mirror.last.lock().await;

@@ -188,13 +188,15 @@ fn file_id(entry: Option<&(Vec<u8>, String)>) -> Option<String> {
     Some(if mode == SUBMODULE { format!("submodule {id}") } else { id.clone() })
 }
 
-/// Reads a tree object, whose form was checked when it came in.
+/// Reads a tree object, whose form was checked when it came in. Those of the remote were not: some old ones have zeros
+/// before a mode, which mean nothing.
 fn read_entries(mut bytes: &[u8]) -> Entries {
     let mut entries = Entries::new();
     while let Some(end) = bytes.iter().position(|b| *b == 0) {
         let Some((id, rest)) = bytes[end + 1..].split_first_chunk::<20>() else { break };
         if let Some(space) = bytes[..end].iter().position(|b| *b == b' ') {
-            let (mode, name) = (bytes[..space].to_vec(), bytes[space + 1..end].to_vec());
+            let zeros = bytes[..space].iter().take_while(|byte| **byte == b'0').count();
+            let (mode, name) = (bytes[zeros..space].to_vec(), bytes[space + 1..end].to_vec());
             entries.insert(name, (mode, hex::encode(id)));
         }
         bytes = rest;
@@ -213,6 +215,17 @@ mod tests {
             bytes.extend([*id; 20]);
         }
         read_entries(&bytes)
+    }
+
+    #[test]
+    fn a_folder_whose_mode_has_a_zero_before_it_is_the_same_folder() {
+        let old = tree(&[("040000", "folder", 5), ("040000", "same", 6)]);
+        let new = tree(&[("40000", "folder", 8), ("40000", "same", 6)]);
+        let (mut changed, mut folders) = (Vec::new(), Vec::new());
+        diff_folder("", &old, &new, &mut changed, &mut folders);
+        assert_eq!(changed, []);
+        let id = |byte: u8| Some(hex::encode([byte; 20]));
+        assert_eq!(folders, [("folder".to_owned(), id(5), id(8))]);
     }
 
     #[test]
