@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::WalkState;
@@ -68,8 +69,11 @@ pub(crate) fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<S
     let binary =
         if at.full.is_file() { BinaryDetection::convert(0) } else { BinaryDetection::quit(0) };
     // A searcher's buffer serves all files of a thread.
+    let line_end =
+        if ends_before_return(args) { LineTerminator::crlf() } else { LineTerminator::byte(b'\n') };
     let searcher = SearcherBuilder::new()
         .line_number(true)
+        .line_terminator(line_end)
         .multi_line(args.multiline.unwrap_or(false))
         .before_context(before)
         .after_context(after)
@@ -100,10 +104,12 @@ pub(crate) fn grep_files(tree: &WorktreeRoot, args: &args::GrepArgs) -> Result<S
 
 fn build_matcher(args: &args::GrepArgs) -> Result<RegexMatcher, ToolError> {
     let mut matcher = RegexMatcherBuilder::new();
-    matcher.case_insensitive(args.ignore_case.unwrap_or(false));
-    if args.multiline.unwrap_or(false) {
-        matcher.multi_line(true).dot_matches_new_line(true);
-    } else {
+    matcher.case_insensitive(args.ignore_case.unwrap_or(false)).multi_line(true);
+    let (returns, several) = (ends_before_return(args), args.multiline.unwrap_or(false));
+    matcher.crlf(returns).dot_matches_new_line(several);
+    if several {
+        matcher.line_terminator(None);
+    } else if !returns {
         matcher.line_terminator(Some(b'\n'));
     }
     let [composed, apart] = unicode_forms(&args.pattern);
@@ -114,6 +120,13 @@ fn build_matcher(args: &args::GrepArgs) -> Result<RegexMatcher, ToolError> {
         .build(&either)
         .or_else(|_| matcher.build(&args.pattern))
         .map_err(|e| ToolError::refused(format!("`pattern` is not a regular expression: {e}")))
+}
+
+/// True if a line that ends in CRLF ends before the carriage return, as Read and Edit have it. A pattern that names one
+/// looks for it.
+fn ends_before_return(args: &args::GrepArgs) -> bool {
+    let names = ["\r", r"\r", r"\x0d", r"\x0D"];
+    !names.iter().any(|name| args.pattern.contains(name))
 }
 
 /// True if a match may hold characters that are other bytes in other encodings.

@@ -268,6 +268,23 @@ mod tests {
     }
 
     #[test]
+    fn a_line_ends_before_its_carriage_return() {
+        let (_dir, tree) = tree();
+        fs::write(tree.root().join("dos.txt"), "a;\r\nb;x\r\nc;\n").unwrap();
+        let found = |pattern: &str| grep_for(&tree, pattern, Some("dos.txt"), None);
+        assert_eq!(found(";$"), "dos.txt:1:a;\ndos.txt:3:c;");
+        assert_eq!(found("[^;]$"), "dos.txt:2:b;x");
+        assert_eq!(found(r"\r$"), "dos.txt:1:a;\ndos.txt:2:b;x", "one that is looked for is found");
+        let several = args::GrepArgs {
+            pattern: "a;$.*x$".into(),
+            path: Some("dos.txt".into()),
+            multiline: Some(true),
+            ..args::GrepArgs::default()
+        };
+        assert_eq!(grep_files(&tree, &several).unwrap(), "dos.txt:1:a;\ndos.txt:2:b;x");
+    }
+
+    #[test]
     fn glob_matches_names_or_paths() {
         let (_dir, tree) = tree();
         assert_eq!(files(&tree, "*.rs", None), "src/a.rs\nsrc/deep/b.rs");
