@@ -131,14 +131,23 @@ pub async fn note_item(
     standing: &NotedStanding,
 ) -> Result<bool, GitHubError> {
     let Some(file) = github.branch_file(PATH, branch).await? else { return Ok(true) };
-    let text = String::from_utf8_lossy(&file.bytes);
-    let Some(edited) = standing.write(&text, id, branch) else { return Ok(true) };
+    let Some(edited) = write_bytes(standing, &file.bytes, (id, branch)) else { return Ok(true) };
     let how = match standing {
         NotedStanding::InProgress => "is in progress",
         NotedStanding::Blocked { .. } => "is blocked",
     };
     let message = format!("Roadmap: item {id} {how}");
     github.replace_file((PATH, branch, &file.id), edited.as_bytes(), &message).await
+}
+
+/// The file with the note, from its bytes. One with bytes that are no UTF-8 is left alone: they would come back as
+/// others. Pure.
+fn write_bytes(
+    standing: &NotedStanding,
+    bytes: &[u8],
+    (id, branch): (&str, &str),
+) -> Option<String> {
+    standing.write(std::str::from_utf8(bytes).ok()?, id, branch)
 }
 
 #[cfg(test)]
@@ -189,6 +198,10 @@ mod tests {
         for (text, id) in [(&*done, "1"), (FILE, "7"), ("", "1")] {
             assert_eq!(NotedStanding::InProgress.write(text, id, "b"), None, "{id}");
         }
+        let at = ("1", "codebutler/x");
+        assert!(write_bytes(&NotedStanding::InProgress, FILE.as_bytes(), at).is_some());
+        let latin = [FILE.as_bytes(), b"\nCaf\xe9\n"].concat();
+        assert_eq!(write_bytes(&NotedStanding::InProgress, &latin, at), None, "another encoding");
         assert_eq!(NotedStanding::of(&ItemStanding::Ready), None);
         assert_eq!(NotedStanding::of(&ItemStanding::Asks(WaitingReason::Dropped, None)), None);
     }
