@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::blocks::shown_text;
+use crate::blocks::{is_table_block, shown_text};
 use crate::filled;
 use crate::rich::items;
 
@@ -22,6 +22,8 @@ pub enum AttachedKind {
     Shared,
     /// A preview of a link in the message, by Slack or an app. `message`: the link leads to a message.
     Unfurled { message: bool },
+    /// A table that stands in the message: Slack puts here what people paste into their text.
+    Table,
     /// Part of the message itself.
     Own,
 }
@@ -79,9 +81,20 @@ fn attached_kind(attachment: &Value, text: &str) -> AttachedKind {
         AttachedKind::Shared
     } else if message || is("is_app_unfurl") || address(attachment).is_some() {
         AttachedKind::Unfurled { message }
+    } else if is_table(attachment) {
+        AttachedKind::Table
     } else {
         AttachedKind::Own
     }
+}
+
+/// True if there is nothing but a table.
+fn is_table(attachment: &Value) -> bool {
+    let has_words = ["pretext", "title", "text"].iter().any(|name| of(attachment, name).is_some());
+    let has_parts =
+        ["fields", "attachments", "files"].iter().any(|name| attachment[*name].is_array());
+    let mut blocks = items(&attachment["blocks"]).peekable();
+    !has_words && !has_parts && blocks.peek().is_some() && blocks.all(is_table_block)
 }
 
 fn origin(attachment: &Value) -> String {
@@ -210,6 +223,31 @@ mod tests {
         let site = json!({"from_url": "https://x/2", "service_name": "X", "title": "t"});
         assert_eq!(kind(site, "<https://x/2>"), AttachedKind::Unfurled { message: false });
         assert_eq!(kind(json!({"title": "t"}), ""), AttachedKind::Own);
+    }
+
+    #[test]
+    fn a_pasted_table_is_told_from_what_an_app_attaches() {
+        let cell = |text: &str| {
+            json!({"type": "rich_text", "elements": [{"type": "rich_text_section",
+                "elements": [{"type": "text", "text": text}]}]})
+        };
+        let table = json!({"type": "table", "block_id": "t1", "rows": [
+            [cell("item"), cell("price")], [cell("tea"), cell("2.40")]]});
+        let pasted = json!({"id": 1, "blocks": [table], "fallback": NO_PREVIEW});
+        let read = one(pasted.clone(), "which is wrong?");
+        assert_eq!((read.kind, &*read.text), (AttachedKind::Table, "item | price\ntea | 2.40"));
+        let kind = |change: Value| {
+            let mut other = pasted.clone();
+            for (name, value) in change.as_object().unwrap() {
+                other[name] = value.clone();
+            }
+            one(other, "").kind
+        };
+        assert_eq!(kind(json!({"title": "Report"})), AttachedKind::Own);
+        assert_eq!(kind(json!({"blocks": [table, {"type": "divider"}]})), AttachedKind::Own);
+        assert_eq!(kind(json!({"is_share": true})), AttachedKind::Shared);
+        let shown = AttachedKind::Unfurled { message: false };
+        assert_eq!(kind(json!({"from_url": "https://x/1"})), shown);
     }
 
     #[test]

@@ -40,6 +40,12 @@ pub fn spoken_text(blocks: &Value) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
+/// True for a block that is a table.
+#[must_use]
+pub fn is_table_block(block: &Value) -> bool {
+    matches!(block["type"].as_str(), Some("table" | "data_table"))
+}
+
 fn block_text(block: &Value, depth: usize) -> String {
     if depth > DEPTH {
         return String::new();

@@ -8,7 +8,7 @@ mod quotes;
 mod rich;
 
 pub use attachments::{AttachedKind, AttachedText, read_attachments};
-pub use blocks::{shown_text, spoken_text};
+pub use blocks::{is_table_block, shown_text, spoken_text};
 pub use quotes::without_quotes;
 
 /// Levels of nesting that are followed.

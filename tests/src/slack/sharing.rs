@@ -115,6 +115,26 @@ impl SlackServer {
         })
     }
 
+    /// A user pastes a table under their text. Slack puts it into an attachment, and nothing of it into the
+    /// text. Returns the ts.
+    pub fn paste_table_as(
+        &self,
+        user: &str,
+        (channel, thread): (&str, Option<&str>),
+        text: &str,
+        rows: &[&[&str]],
+    ) -> Result<String, SlackError> {
+        let cell = |text: &&str| json!({ "type": "raw_text", "text": text });
+        let rows: Vec<Vec<Value>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+        self.inner.update(|core| {
+            let table = blocks::accept_blocks(&json!([{ "type": "table", "rows": rows }]))?;
+            let mut message = core.user_draft(user, channel, thread, text)?;
+            let fallback = "[no preview available]";
+            message.attachments.push(json!({ "id": 1, "blocks": table, "fallback": fallback }));
+            core.place(channel, message)
+        })
+    }
+
     /// Somebody else's app posts with blocks or attachments. Returns the ts.
     pub fn post_as_other_app(
         &self,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use codebutler_crds::Repo;
 use codebutler_gateway_core::github::text::{diff_text, one_line};
 use codebutler_gateway_core::masks;
-use codebutler_slack_text::{AttachedKind, AttachedText, shown_text};
+use codebutler_slack_text::{AttachedKind, AttachedText, is_table_block, shown_text};
 use serde_json::Value;
 
 use crate::inbound::event::StoredMessage;
@@ -25,16 +25,34 @@ const ORIGIN: usize = 200;
 pub(crate) fn message_words(message: &StoredMessage) -> String {
     let text = message.text.as_deref().unwrap_or_default();
     if message.person().is_some() {
-        let blocks = message.blocks.as_ref().filter(|_| text.trim().is_empty());
-        return blocks.map_or_else(|| text.to_owned(), shown_text);
+        return persons_words(message, text);
     }
     let mut words = text.to_owned();
     for shown in shown_blocks(message) {
         words = join_words(&words, &shown);
     }
-    let own = message.attached().into_iter().filter(|one| one.kind == AttachedKind::Own);
+    let is_own = |kind| matches!(kind, AttachedKind::Own | AttachedKind::Table);
+    let own = message.attached().into_iter().filter(|one| is_own(one.kind));
     for attached in own.filter(|one| !one.text.is_empty()) {
         words = join_words(&words, &cut(&attached.text, LONGEST));
+    }
+    words
+}
+
+/// What a person wrote, and the tables in it: Slack leaves those out of the text.
+fn persons_words(message: &StoredMessage, text: &str) -> String {
+    let is_silent = text.trim().is_empty();
+    let blocks = message.blocks.as_ref();
+    let mut words = blocks.filter(|_| is_silent).map_or_else(|| text.to_owned(), shown_text);
+    let shown = blocks.filter(|_| !is_silent).and_then(Value::as_array).into_iter().flatten();
+    let shown = shown.filter(|block| is_table_block(block));
+    let shown = shown.map(|block| shown_text(&Value::Array(vec![block.clone()])));
+    let pasted = message.attached().into_iter().filter(|one| one.kind == AttachedKind::Table);
+    for table in shown.chain(pasted.map(|one| one.text)) {
+        if !words.is_empty() {
+            words.push('\n');
+        }
+        words += &cut(&table, LONGEST);
     }
     words
 }
@@ -57,7 +75,12 @@ pub(crate) fn all_words(message: &StoredMessage) -> String {
     let mut words = message_words(message);
     let is_person = message.person().is_some();
     for attached in message.attached() {
-        if is_person || attached.kind != AttachedKind::Own {
+        let is_said = match attached.kind {
+            AttachedKind::Table => true,
+            AttachedKind::Own => !is_person,
+            AttachedKind::Shared | AttachedKind::Unfurled { .. } => false,
+        };
+        if !is_said {
             words = join_words(&words, &attached.text);
         }
     }
@@ -85,6 +108,8 @@ pub(crate) async fn quote_attached(
             AttachedKind::Shared => true,
             AttachedKind::Unfurled { .. } => !attached.url.as_deref().is_some_and(&is_followed),
             AttachedKind::Own => is_person,
+            // It is among the author's words.
+            AttachedKind::Table => false,
         };
         if !is_quoted || attached.text.is_empty() {
             continue;
@@ -118,7 +143,7 @@ fn quote_one(attached: &AttachedText) -> String {
             let url = attached.url.as_deref().map(plain).unwrap_or_default();
             (format!("preview of a link, {url}"), PREVIEW)
         }
-        AttachedKind::Own => ("attachment".to_owned(), LONGEST),
+        AttachedKind::Own | AttachedKind::Table => ("attachment".to_owned(), LONGEST),
     };
     let text = cut(&mrkdwn::to_text(&attached.text), limit);
     let fence = find_fence(&text);
@@ -174,6 +199,28 @@ mod tests {
         assert_eq!(message_words(&said), "look");
         assert_eq!(all_words(&said), "look\nnode-1");
         assert!(is_in_parts(&alert) && !is_in_parts(&said));
+    }
+
+    #[test]
+    fn a_table_that_a_person_pastes_is_part_of_their_words() {
+        let cell = |text: &str| json!({"type": "raw_text", "text": text});
+        let table = json!({"type": "table", "rows": [[cell("item"), cell("price")],
+            [cell("tea"), cell("2")]]});
+        let rich = json!({"type": "rich_text", "elements": [{"type": "rich_text_section",
+            "elements": [{"type": "text", "text": "fix these 2"}]}]});
+        let pasted = json!([{"id": 1, "blocks": [table], "fallback": "[no preview available]"}]);
+        let expected = "fix these 2\nitem | price\ntea | 2";
+        for said in [
+            json!({"ts": "1.000000", "user": "U1", "text": "fix these 2", "attachments": pasted}),
+            json!({"ts": "1.000000", "user": "U1", "text": "fix these 2", "blocks": [rich, table]}),
+        ] {
+            let said = message(said);
+            assert_eq!((&*message_words(&said), &*all_words(&said)), (expected, expected));
+            assert!(is_in_parts(&said), "masked like all that is not text");
+        }
+        let alone = message(json!({"ts": "1.000000", "user": "U1", "text": "",
+            "blocks": [table], "attachments": []}));
+        assert_eq!(message_words(&alone), "item | price\ntea | 2");
     }
 
     #[test]

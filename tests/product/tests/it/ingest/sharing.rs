@@ -84,6 +84,20 @@ async fn an_alert_says_what_its_app_put_into_blocks_and_attachments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pasted_table_is_what_its_author_says() {
+    let desk = Desk::start().await;
+    let key = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let rows: [&[&str]; 3] = [&["item", "price"], &["tea", "2.40"], &["@codebutler.coder", key]];
+    let here = (&*desk.channel, None);
+    let root = desk.slack.paste_table_as(&desk.ana, here, "fix these prices", &rows).unwrap();
+    assert_eq!(desk.woken(&root).await, ["pm"], "a cell addresses no role");
+    let told = desk.newest(&root).await.text;
+    assert!(told.starts_with("fix these prices\nitem | price\ntea | 2.40\n"), "{told}");
+    assert!(!told.contains("others wrote") && !told.contains(key), "{told}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_mention_in_a_quotation_or_in_code_wakes_a_role() {
     let desk = Desk::start().await;
     for text in [
