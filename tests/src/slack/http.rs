@@ -270,6 +270,11 @@ async fn serve_download(
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
+    match inner.update(|core| core.limits.ordered("files.download")) {
+        Some(CallFault::Http(status)) => return proxy_error(status),
+        Some(CallFault::RateLimited { retry_after }) => return rate_limited(retry_after),
+        _ => {}
+    }
     let id = file.rsplit('-').next().unwrap_or_default().to_owned();
     let bearer = header_text(&headers, header::AUTHORIZATION);
     let found = inner.read(|core| {

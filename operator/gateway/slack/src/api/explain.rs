@@ -7,7 +7,7 @@ use codebutler_gateway_core::api_error::ApiError;
 
 use crate::api::account::AccessError;
 use crate::api::channel::RepoChannel;
-use crate::api::web::{CallError, words_remark};
+use crate::api::web::{CallError, DOWNLOAD, EXTERNAL, words_remark};
 use crate::upkeep::reachability;
 
 /// Returns `reason` and `message` of the Repo's condition.
@@ -170,10 +170,33 @@ fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
                 ),
             )
         }
+        code if *method == DOWNLOAD => ("SlackRefused", explain_download(code)),
+        code if code.starts_with("restricted_action") => (
+            "SlackRefused",
+            format!(
+                "a setting of {channel} or of its workspace keeps the app from posting ({method}: {code}): let the \
+                 app post there, or name another channel in spec.slack.channel"
+            ),
+        ),
         code => {
             let said = words_remark(said.as_deref());
             ("SlackRefused", format!("Slack refused {method} in {channel}: {code}{said}"))
         }
+    }
+}
+
+/// Explains why a file can't be had, to the role that asked for it.
+fn explain_download(code: &str) -> String {
+    match code {
+        "file_not_found" => "Slack has this file no more: ask for it again".to_owned(),
+        "file_too_large" => "the file is larger than Slack says: ask for a part of it".to_owned(),
+        EXTERNAL => "the file is kept outside of Slack, where the app has no account: ask for an upload, or for what \
+                     matters of it"
+            .to_owned(),
+        code => format!(
+            "Slack does not hand the file out ({code}): the app may lack the scope files:read, or not be where the \
+             file is. Ask for what matters of it"
+        ),
     }
 }
 
@@ -206,6 +229,9 @@ mod tests {
             refused("chat.postMessage", "msg_too_long", None),
             refused("conversations.history", "account_inactive", None),
             refused("conversations.info", "is_archived", None),
+            refused("chat.postMessage", "restricted_action_read_only_channel", None),
+            refused(DOWNLOAD, "http_302", None),
+            refused(DOWNLOAD, EXTERNAL, None),
             CallError::Failed { method: "auth.test", what: "status 503".to_owned(), lost: false },
         ]
         .map(|error| explain_call(&error, &repo));
@@ -217,6 +243,9 @@ mod tests {
         SlackRefused: Slack refused chat.postMessage in C0123: msg_too_long
         AppRemoved: spec.slack.credentials: the app of the Secret `shop-slack` is not installed in the workspace any more (account_inactive): install it again, and put its new `botToken` there
         ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it, or name another channel
+        SlackRefused: a setting of C0123 or of its workspace keeps the app from posting (chat.postMessage: restricted_action_read_only_channel): let the app post there, or name another channel in spec.slack.channel
+        SlackRefused: Slack does not hand the file out (http_302): the app may lack the scope files:read, or not be where the file is. Ask for what matters of it
+        SlackRefused: the file is kept outside of Slack, where the app has no account: ask for an upload, or for what matters of it
         SlackUnavailable: Slack did not answer auth.test properly (status 503); it is tried again
         ");
     }

@@ -22,7 +22,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Method that shows a line to one person.
 pub(crate) const EPHEMERAL: &str = "chat.postEphemeral";
 /// Method name under which downloads are counted and reported.
-const DOWNLOAD: &str = "download";
+pub(crate) const DOWNLOAD: &str = "download";
+/// Code for a file of another service, which Slack only names.
+pub(crate) const EXTERNAL: &str = "external_file";
 /// Most repetitions of a call because Slack said "later".
 const LIMITED: u32 = 5;
 /// Longest "later" that is waited for.
@@ -242,7 +244,7 @@ impl SlackWeb {
         let mut content = Vec::new();
         while let Some(chunk) = next_chunk(&mut answer).await? {
             if content.len() + chunk.len() > most {
-                return Err(failed_call(DOWNLOAD, "longer than announced"));
+                return Err(refused_download("file_too_large"));
             }
             content.extend_from_slice(&chunk);
         }
@@ -276,22 +278,17 @@ impl SlackWeb {
         limit: Duration,
     ) -> Result<reqwest::Response, CallError> {
         if !self.is_slack(&url) {
-            return Err(failed_call(DOWNLOAD, "a file that is not Slack's"));
+            return Err(refused_download(EXTERNAL));
         }
         let request = self.http().get(url).timeout(limit).bearer_auth(token.expose());
         let answer =
             request.send().await.map_err(|error| failed_call(DOWNLOAD, unsent_reason(&error)))?;
         self.count(DOWNLOAD, if answer.status().is_success() { "ok" } else { "refused" });
-        if let Some(why) = unanswered_status(answer.status().as_u16()) {
-            return Err(failed_call(DOWNLOAD, why));
+        if answer.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(failed_download(answer.status()))
         }
-        if !answer.status().is_success() {
-            // Without the scope, Slack redirects to its sign-in page.
-            let code = format!("http_{}", answer.status().as_u16());
-            let needed = Some("files:read".to_owned());
-            return Err(CallError::Refused { method: DOWNLOAD, code, needed, said: None });
-        }
-        Ok(answer)
     }
 
     /// True for Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
@@ -407,7 +404,10 @@ fn refused_call(method: &'static str, answer: &Value) -> WebOutcome {
         "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
         // Slack's documentation says of both that a part may have succeeded before.
         "internal_error" | "fatal_error" => WebOutcome::Error(failed_call(method, code)),
-        "service_unavailable" | "request_timeout" => WebOutcome::Error(undone_call(method, code)),
+        "service_unavailable"
+        | "request_timeout"
+        | "team_added_to_org"
+        | "message_limit_exceeded" => WebOutcome::Error(undone_call(method, code)),
         code => {
             let needed = answer["needed"].as_str().map(|scopes| one_line(scopes, SAID));
             let (code, said) = (one_line(code, CODE), slack_words(answer));
@@ -431,6 +431,26 @@ fn slack_words(body: &Value) -> Option<String> {
 /// Slack's words as a remark behind a sentence.
 pub(crate) fn words_remark(said: Option<&str>) -> String {
     said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
+}
+
+/// A file that Slack does not hand out, however often it is asked.
+fn refused_download(code: impl Into<String>) -> CallError {
+    CallError::Refused { method: DOWNLOAD, code: code.into(), needed: None, said: None }
+}
+
+/// The failure of a download that was answered with this status.
+fn failed_download(status: StatusCode) -> CallError {
+    let number = status.as_u16();
+    if let Some(why) = unanswered_status(number) {
+        return failed_call(DOWNLOAD, why);
+    }
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => refused_download("file_not_found"),
+        StatusCode::TOO_MANY_REQUESTS => CallError::Limited { method: DOWNLOAD },
+        status if status.is_server_error() => undone_call(DOWNLOAD, format!("status {number}")),
+        // Without the scope, Slack redirects to its sign-in page.
+        _ => refused_download(format!("http_{number}")),
+    }
 }
 
 /// Explains a status that is no answer of Slack's; `None` for all others.
@@ -460,6 +480,7 @@ mod tests {
             ("fatal_error", false),
             ("service_unavailable", true),
             ("request_timeout", true),
+            ("team_added_to_org", true),
             ("channel_not_found", false),
         ] {
             let answer = json!({"ok": false, "error": code});
@@ -471,6 +492,16 @@ mod tests {
             // A message can be looked for before it is posted again.
             let is_failure = code != "channel_not_found";
             assert_eq!(error("chat.postMessage").may_repeat(), is_failure, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_download_is_refused_by_what_slack_says_and_not_by_its_trouble() {
+        for (status, code) in
+            [(302, Some("http_302")), (404, Some("file_not_found")), (429, None), (503, None)]
+        {
+            let error = failed_download(StatusCode::from_u16(status).unwrap());
+            assert_eq!(error.code(), code, "{status}");
         }
     }
 }

@@ -15,7 +15,7 @@ use url::Url;
 use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::api::lenient::UnreadFields;
-use crate::api::web::CallError;
+use crate::api::web::{CallError, EXTERNAL};
 use crate::inbound::event::{SharedMessage, StoredMessage};
 use crate::inbound::pictures::{self, PictureForm};
 use crate::inbound::quoting::{describe_file, file_path, find_fence};
@@ -29,6 +29,14 @@ const TOGETHER: usize = 256 * 1024;
 /// Entries of the cache, and their lifetime: what was deleted in Slack is soon gone here, too.
 const REMEMBERED: usize = 512;
 const FRESH: Duration = Duration::from_mins(10);
+
+/// Pauses before a download is tried again that Slack did not answer.
+const PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(8),
+    Duration::from_secs(20),
+];
 
 /// File id or address, together with the Repo that may read it.
 type KeyInRepo = (RepoKey, String);
@@ -170,7 +178,13 @@ pub(crate) async fn read_files(
             }
             Err(error) => {
                 tracing::warn!(%error, "slack_file_read_failed");
-                let _ = write!(said, "\n\n[file {about}: Slack did not hand it out]");
+                let why = match error.code() {
+                    Some(EXTERNAL) => {
+                        "it is kept outside of Slack, so it is not read here; ask for an upload"
+                    }
+                    _ => "Slack did not hand it out",
+                };
+                let _ = write!(said, "\n\n[file {about}: {why}]");
             }
         }
     }
@@ -291,6 +305,35 @@ async fn read_head(
     let content: Arc<str> = content.into();
     inner.contents.add(repo, &key, &content);
     Ok(Some(content))
+}
+
+/// Downloads a file that nobody asks for again: what Slack does not answer is tried again for half a minute.
+pub(super) async fn download_patiently(
+    inner: &Inner,
+    account: &SlackAccount,
+    url: &Url,
+    most: usize,
+) -> Result<Vec<u8>, CallError> {
+    for pause in PAUSES {
+        match inner.web.download(&account.bot, url.clone(), most).await {
+            Err(error) if error.code().is_none() => {
+                tracing::warn!(%error, "slack_file_read_failed");
+                tokio::time::sleep(pause).await;
+            }
+            other => return other,
+        }
+    }
+    inner.web.download(&account.bot, url.clone(), most).await
+}
+
+/// Explains to people why a file of theirs could not be had, and what they can do.
+pub(super) fn explain_withheld(error: &CallError) -> String {
+    match error.code() {
+        Some(EXTERNAL) => "it is kept outside of Slack. Upload it here, or write it".to_owned(),
+        Some("file_not_found") => "Slack has it no more. Send it again, or write it".to_owned(),
+        Some(code) => format!("Slack does not hand it out ({code}). Send it again, or write it"),
+        None => "Slack did not hand it out in half a minute. Send it again, or write it".to_owned(),
+    }
 }
 
 fn fits_in(file: &SharedMessage, left: usize) -> bool {

@@ -23,9 +23,9 @@ use tracing::Instrument as _;
 
 use crate::Inner;
 use crate::inbound::event::SharedMessage;
+use crate::inbound::files;
 use crate::inbound::quoting::describe_file;
-use crate::outbound::post;
-use crate::outbound::post::MessageIdentity;
+use crate::outbound::post::{self, MessageIdentity};
 use crate::questions::asking::recording::show_transcript;
 use crate::questions::recording;
 
@@ -381,14 +381,14 @@ impl RecordingWork {
         if file.size > LARGEST {
             return Err(too_large().into());
         }
-        let Some(url) = file.url_private.clone() else {
-            let why = "Slack did not hand it out. Send it again, or write it";
-            return Err(Unheard::of(why).into());
+        let Some(url) = &file.url_private else {
+            return Err(Unheard::of("Slack did not hand it out. Send it again, or write it").into());
         };
         let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
         let Ok(account) = inner.account(&caller.repo).await else { return Err(HearingEnd::Later) };
-        let bytes = inner.web.download(&account.bot, url, most).await;
-        let bytes: Bytes = bytes.map_err(|error| Unheard::of(error.to_string()))?.into();
+        let bytes = files::download_patiently(inner, &account, url, most).await;
+        let bytes = bytes.map_err(|error| Unheard::of(files::explain_withheld(&error)))?;
+        let bytes = Bytes::from(bytes);
         let mut name = file.name.clone();
         match detect_sound(&bytes) {
             SoundKind::Other(what) => {

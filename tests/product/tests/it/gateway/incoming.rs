@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use codebutler_crds::NanoUsd;
 use codebutler_testbed::models::{ModelCard, ModelOptions, ModelScript, ModelServer};
+use codebutler_testbed::slack::CallFault;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -52,6 +53,21 @@ async fn a_recording_is_written_down_once_and_shown_in_the_thread() {
         world.thread().await.status.unwrap().cost.is_some_and(|cost| cost > NanoUsd::ZERO)
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_recording_that_slack_can_not_hand_out_for_a_moment_is_heard_all_the_same() {
+    let price = json!({"model": {"prices": {"scripted/ear": {"audioMinute": "0.006"}}}});
+    let own = json!({"audio": "scripted/ear"});
+    let world = World::play(ModelScript::of("coder", vec![]), &price, &own).await;
+    world.slack.fail_next("files.download", 1, &CallFault::Http(503));
+    world.slack.fail_next("files.download", 1, &CallFault::RateLimited { retry_after: 1 });
+    let sound = vec![7_u8; 60_000];
+    let ts = uploads(&world, &[("voice.m4a", &sound)]).pop().unwrap();
+    let mail = world.mail(&ts).await.join("\n");
+    assert!(mail.contains("fix the total"), "{mail}");
+    let said = world.slack.messages(&world.channel, Some(&world.root));
+    assert!(said.iter().all(|one| !one.text.contains("could not listen")), "{said:?}");
 }
 
 #[tokio::test]
