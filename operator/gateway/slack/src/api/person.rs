@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
 use crate::api::scopes;
+use crate::api::stored_message::SLACKBOT;
 use crate::api::web::CallError;
 use crate::inbound::access::{self, PersonKind};
 use crate::outbound::mentions;
@@ -23,8 +24,6 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// Longest wait of a run for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
 const MAX_NAME: usize = 40;
-/// User id of Slack itself, whom Slack does not call a bot.
-const SLACKBOT: &str = "USLACKBOT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlackPerson {

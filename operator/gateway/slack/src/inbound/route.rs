@@ -5,7 +5,7 @@ use codebutler_crds::SlackTs;
 use crate::EVENT_TYPE;
 use crate::api::channel::RepoChannel;
 use crate::inbound::address;
-use crate::inbound::decision_words;
+use crate::inbound::decision_words::{self, MessageIntent};
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
 use crate::inbound::event::{
     AssistantOpened, ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded,
@@ -239,7 +239,12 @@ pub(crate) fn read_said(
     let mentioned = if wish.is_some() { Vec::new() } else { mentioned };
     // Decisions are people's.
     let intent = wish.or_else(|| decision_words::read_intent(text)).filter(|_| !is_bot);
-    let verdict = numbered_reply::item_verdict(text).filter(|_| !is_bot);
+    // A yes beside a file, a table or a forwarded message says more than yes. Who says stop means it.
+    let is_whole = !message.brings_more();
+    let takes_back =
+        |intent: &MessageIntent| matches!(intent, MessageIntent::Stop | MessageIntent::Revoke);
+    let intent = intent.filter(|intent| is_whole || takes_back(intent));
+    let verdict = numbered_reply::item_verdict(text).filter(|_| !is_bot && is_whole);
     let decides = intent.is_some() || verdict.is_some();
     PersonMessage {
         ts: message.ts.clone(),
@@ -409,6 +414,34 @@ mod tests {
     }
 
     #[test]
+    fn a_yes_beside_something_else_is_no_decision() {
+        let heard = |text: &str, more: &Value| {
+            let mut event = json!({"channel": "C01", "ts": "9.000000", "thread_ts": "5.000000",
+                "user": "U1", "text": text});
+            for (name, value) in more.as_object().unwrap() {
+                event[name] = value.clone();
+            }
+            let RouteAction::Message { said, .. } = route(event) else { panic!("{more}") };
+            said
+        };
+        let table = json!({"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]});
+        for more in [
+            json!({"subtype": "file_share", "files": [{"id": "F1", "name": "instead.md"}]}),
+            json!({"attachments": [{"is_share": true, "text": "no"}]}),
+            json!({"attachments": [{"blocks": [table]}]}),
+            json!({"blocks": [table]}),
+        ] {
+            for text in ["approve", "merge", "1 and 3", "merge everything"] {
+                let said = heard(text, &more);
+                assert_eq!((said.intent, said.verdict, said.words), (None, None, None), "{more}");
+            }
+            assert_eq!(heard("stop", &more).intent, Some(MessageIntent::Stop));
+        }
+        let preview = json!({"attachments": [{"from_url": "https://x/1", "title": "t"}]});
+        assert_eq!(heard("approve", &preview).intent, Some(MessageIntent::Approve));
+    }
+
+    #[test]
     fn what_no_person_said_in_a_repos_channel_is_ignored() {
         for (event, why) in [
             (
@@ -421,6 +454,10 @@ mod tests {
             ),
             (
                 json!({"channel": "C01", "ts": "5.000000", "user": "U2", "bot_id": "B2"}),
+                IgnoredReason::NotAPerson,
+            ),
+            (
+                json!({"channel": "C01", "ts": "5.000000", "user": "USLACKBOT", "text": "Reminder: @codebutler.coder go."}),
                 IgnoredReason::NotAPerson,
             ),
             (
