@@ -4,11 +4,13 @@
 
 mod attachments;
 mod blocks;
+mod links;
 mod quotes;
 mod rich;
 
 pub use attachments::{AttachedKind, AttachedText, read_attachments};
 pub use blocks::{is_table_block, shown_text, spoken_text};
+pub use links::is_typed_label;
 pub use quotes::without_quotes;
 
 /// Levels of nesting that are followed.

@@ -7,7 +7,7 @@
 
 mod lead;
 
-use codebutler_slack_text::without_quotes;
+use codebutler_slack_text::{is_typed_label, without_quotes};
 
 /// Placeholder for a piece of code: neither space, nor start of a line, nor part of a word.
 const CODE: char = '\u{1}';
@@ -179,7 +179,7 @@ fn without_links(text: &str, bot: Option<&str>) -> String {
         let (target, label) = inner.split_once('|').unwrap_or((inner, ""));
         if target.strip_prefix('@').is_some_and(|user| Some(user) == bot) {
             out.push_str("@codebutler");
-        } else if !label.is_empty() && target.trim_end_matches('/').ends_with(label) {
+        } else if !label.is_empty() && is_typed_label(target, label) {
             out.push_str(label);
         } else {
             out.push(CODE);

@@ -1,5 +1,7 @@
 //! Slack's mrkdwn: its entities, and how it reads as plain text. Pure.
 
+use codebutler_slack_text::is_typed_label;
+
 /// Restores what was typed from mrkdwn as Slack stores it: entities and link markup undone, the rest as it is.
 pub(crate) fn to_text(mrkdwn: &str) -> String {
     let mut out = String::with_capacity(mrkdwn.len());
@@ -13,7 +15,7 @@ pub(crate) fn to_text(mrkdwn: &str) -> String {
                 let (target, label) = inner.split_once('|').unwrap_or((inner, ""));
                 if label.is_empty() {
                     out.push_str(target);
-                } else if target.trim_end_matches('/').ends_with(label) {
+                } else if is_typed_label(target, label) {
                     out.push_str(label);
                 } else {
                     out.push_str(label);
@@ -58,6 +60,9 @@ mod tests {
             ("<https://x.org/a?b=1&amp;c=2>", "https://x.org/a?b=1&c=2"),
             ("<https://x.org/a|the file>", "the file (https://x.org/a)"),
             ("ask @<http://codebutler.pm|codebutler.pm>", "ask @codebutler.pm"),
+            ("<https://x.org/|x.org/> <mailto:a@x.org|a@x.org>", "x.org/ a@x.org"),
+            ("see <https://x.org/issues/42|42>", "see 42 (https://x.org/issues/42)"),
+            ("the <https://x.org/docs|docs>", "the docs (https://x.org/docs)"),
             ("<@U123> <!here> <#C1|general>", "<@U123> <!here> <#C1|general>"),
             ("on <!date^1^{time}|2026-11-28 at 23:00 UTC>.", "on 2026-11-28 at 23:00 UTC."),
             ("a < b", "a < b"),

@@ -42,6 +42,7 @@ fn a_person_addresses_roles_anywhere_outside_code() {
         ("inline ```@codebutler.pm``` block", vec![]),
         ("```\n@codebutler.pm never closed", vec![]),
         ("<https://example.org/@codebutler.pm|see>", vec![]),
+        ("<https://example.org/@codebutler.pm|@codebutler.pm>", vec![]),
     ] {
         assert_eq!(by_person(text, &roles(), Some("U0BOT")), expected, "{text}");
     }
