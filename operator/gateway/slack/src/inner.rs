@@ -183,6 +183,9 @@ impl Inner {
         if !lacks.is_empty() {
             return Err(explain::explain_scopes(&lacks, repo));
         }
+        if let Some(error) = self.channels.socket_trouble(&account.app) {
+            return Err(explain::explain_condition(&error.into(), repo));
+        }
         if account.user.as_ref().is_some_and(|user| self.channels.is_shared_app(user)) {
             return Err(explain::shared_app(repo));
         }

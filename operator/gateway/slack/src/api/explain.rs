@@ -170,6 +170,20 @@ fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
                 ),
             )
         }
+        "link_disabled" | "socket_mode_not_enabled" => (
+            "SlackRefused",
+            format!(
+                "Socket Mode is off for the app of the Secret `{secret}`, so nothing is heard at once: turn it \
+                 on in the app's settings (settings.socket_mode_enabled in its manifest)"
+            ),
+        ),
+        "too_many_websockets" => (
+            "SlackRefused",
+            format!(
+                "the app of the Secret `{secret}` has ten connections already, which is all that Slack takes ({code}): \
+                 end other installations that use it, or run fewer replicas of the gateway"
+            ),
+        ),
         code if *method == DOWNLOAD => ("SlackRefused", explain_download(code)),
         code if code.starts_with("restricted_action") => (
             "SlackRefused",
@@ -230,6 +244,8 @@ mod tests {
             refused("conversations.history", "account_inactive", None),
             refused("conversations.info", "is_archived", None),
             refused("chat.postMessage", "restricted_action_read_only_channel", None),
+            refused("apps.connections.open", "link_disabled", None),
+            refused("apps.connections.open", "too_many_websockets", None),
             refused(DOWNLOAD, "http_302", None),
             refused(DOWNLOAD, EXTERNAL, None),
             CallError::Failed { method: "auth.test", what: "status 503".to_owned(), lost: false },
@@ -244,6 +260,8 @@ mod tests {
         AppRemoved: spec.slack.credentials: the app of the Secret `shop-slack` is not installed in the workspace any more (account_inactive): install it again, and put its new `botToken` there
         ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it, or name another channel
         SlackRefused: a setting of C0123 or of its workspace keeps the app from posting (chat.postMessage: restricted_action_read_only_channel): let the app post there, or name another channel in spec.slack.channel
+        SlackRefused: Socket Mode is off for the app of the Secret `shop-slack`, so nothing is heard at once: turn it on in the app's settings (settings.socket_mode_enabled in its manifest)
+        SlackRefused: the app of the Secret `shop-slack` has ten connections already, which is all that Slack takes (too_many_websockets): end other installations that use it, or run fewer replicas of the gateway
         SlackRefused: Slack does not hand the file out (http_302): the app may lack the scope files:read, or not be where the file is. Ask for what matters of it
         SlackRefused: the file is kept outside of Slack, where the app has no account: ask for an upload, or for what matters of it
         SlackUnavailable: Slack did not answer auth.test properly (status 503); it is tried again

@@ -9,6 +9,7 @@ use kube::ResourceExt as _;
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::channel::RepoChannel;
+use crate::api::web::{CallError, SlackToken};
 
 /// Time for which it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
@@ -24,6 +25,8 @@ pub(crate) struct KnownChannels {
     outside: RecentKeys<String>,
     /// Apps, by their user id, that somebody else uses too, and when that was last seen.
     shared: Mutex<HashMap<String, Instant>>,
+    /// Apps, by their app token, for which no socket opens, and why.
+    silent: Mutex<HashMap<String, CallError>>,
 }
 
 impl KnownChannels {
@@ -63,6 +66,20 @@ impl KnownChannels {
         self.shared.lock().insert(user.to_owned(), Instant::now());
     }
 
+    /// Takes note that an app hears nothing, or that it hears again.
+    pub(crate) fn note_socket(&self, app: &SlackToken, trouble: Option<CallError>) {
+        let mut silent = self.silent.lock();
+        match trouble {
+            Some(error) => silent.insert(app.expose().to_owned(), error),
+            None => silent.remove(app.expose()),
+        };
+    }
+
+    /// Why an app hears nothing, if it does not.
+    pub(crate) fn socket_trouble(&self, app: &SlackToken) -> Option<CallError> {
+        self.silent.lock().get(app.expose()).cloned()
+    }
+
     /// True if somebody else uses an app too, as far as was seen lately.
     pub(crate) fn is_shared_app(&self, user: &str) -> bool {
         self.shared.lock().get(user).is_some_and(|seen| seen.elapsed() < SHARED)
@@ -91,5 +108,14 @@ mod tests {
         known.note_shared_app("U0BOT");
         assert!(known.is_shared_app("U0BOT") && !known.is_shared_app("U0OTHER"));
         assert!(known.is_new_stranger("C01") && !known.is_new_stranger("C01"));
+        let (app, other) = (SlackToken::new("xapp-1"), SlackToken::new("xapp-2"));
+        let trouble = CallError::Limited { method: "apps.connections.open" };
+        known.note_socket(&app, Some(trouble.clone()));
+        assert_eq!(
+            (known.socket_trouble(&app), known.socket_trouble(&other)),
+            (Some(trouble), None)
+        );
+        known.note_socket(&app, None);
+        assert_eq!(known.socket_trouble(&app), None);
     }
 }

@@ -38,6 +38,13 @@ const OPEN: Duration = Duration::from_secs(20);
 const FINISH: Duration = Duration::from_secs(5);
 /// Longest backoff between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
+/// Method that gives the address of a socket.
+const OPENS: &str = "apps.connections.open";
+/// Failures after which it is told that all connections of an app are in use.
+const CROWDED: u32 = 7;
+/// Reasons for which Slack ends a socket and takes no other: the app has ten, or its Socket Mode is off.
+const TOO_MANY: &str = "too_many_websockets";
+const SWITCHED_OFF: &str = "link_disabled";
 
 type Socket = WebSocketStream<TokioIo<MaybeHttpsStream<DialedLine>>>;
 
@@ -81,6 +88,7 @@ pub(crate) async fn hold_socket(
                     channels: channels.clone(),
                     stop: stop.clone(),
                     connected: connected.clone(),
+                    token: token.clone(),
                     replace,
                 };
                 let began = Instant::now();
@@ -94,14 +102,19 @@ pub(crate) async fn hold_socket(
                 gap = !matches!(ended, Some(Goodbye::Refresh));
                 failures = match ended {
                     Some(Goodbye::Refresh) => 0,
-                    Some(Goodbye::Refused) => failures.max(3) + 1,
+                    Some(Goodbye::Refused(_)) => failures.max(3).saturating_add(1),
                     None if began.elapsed() > Duration::from_secs(5) => 0,
                     None => failures + 1,
                 };
+                if let Some(Goodbye::Refused(reason)) = ended {
+                    report_refusal(inner, token, channels, (reason, failures)).await;
+                }
             }
             Err(error) => {
+                // The last socket may have ended meanwhile, although it was to be replaced.
+                gap = true;
                 failures = failures.saturating_add(1);
-                report_error(inner, channels, &error, failures).await;
+                report_error(inner, token, channels, &error, failures).await;
             }
         }
         if failures > 0 {
@@ -122,7 +135,7 @@ fn connect_backoff(failures: u32) -> Duration {
 
 async fn open_socket(inner: &Inner, token: &SlackToken) -> Result<Socket, OpenError> {
     let body = serde_json::json!({});
-    let opened: Opened = inner.web.post(token, "apps.connections.open", &body).await?;
+    let opened: Opened = inner.web.post(token, OPENS, &body).await?;
     let no_answer = |_| OpenError::Socket("no answer".to_owned());
     let connecting = Box::pin(connect_socket(inner.web.dialer(), &opened.url));
     tokio::time::timeout(OPEN, connecting).await.map_err(no_answer)?
@@ -143,6 +156,7 @@ async fn connect_socket(dialer: &OutsideDialer, url: &str) -> Result<Socket, Ope
 /// Tells every Repo of the app what is wrong; a single hiccup is not told.
 async fn report_error(
     inner: &Inner,
+    token: &SlackToken,
     channels: &watch::Receiver<Vec<RepoChannel>>,
     error: &OpenError,
     failures: u32,
@@ -151,12 +165,41 @@ async fn report_error(
     let call = match error {
         OpenError::Call(call) => call.clone(),
         OpenError::Socket(what) => {
-            CallError::Failed { method: "apps.connections.open", what: what.clone(), lost: true }
+            CallError::Failed { method: OPENS, what: what.clone(), lost: true }
         }
     };
     if call.code().is_none() && failures < 3 {
         return;
     }
+    tell_silence(inner, token, channels, call).await;
+}
+
+/// Tells it of a socket that Slack has ended with a reason that stays.
+async fn report_refusal(
+    inner: &Inner,
+    token: &SlackToken,
+    channels: &watch::Receiver<Vec<RepoChannel>>,
+    (reason, failures): (&'static str, u32),
+) {
+    tracing::warn!(error = reason, failures, "slack_connection_failed");
+    // One that is being replaced counts for a while, and of several replicas one is enough to hear: the one that reads
+    // back tells it of itself.
+    if reason == TOO_MANY && (failures < CROWDED || !*inner.sweeps.borrow()) {
+        return;
+    }
+    let (code, needed, said) = (reason.to_owned(), None, None);
+    let call = CallError::Refused { method: OPENS, code, needed, said };
+    tell_silence(inner, token, channels, call).await;
+}
+
+/// Tells every Repo of the app why it hears nothing.
+async fn tell_silence(
+    inner: &Inner,
+    token: &SlackToken,
+    channels: &watch::Receiver<Vec<RepoChannel>>,
+    call: CallError,
+) {
+    inner.channels.note_socket(token, Some(call.clone()));
     let channels = channels.borrow().clone();
     for channel in channels.into_iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
@@ -170,7 +213,8 @@ enum Goodbye {
     /// Slack refreshes the connection: another one is to take its place.
     Refresh,
     /// Too many connections, or Socket Mode is off: another one would fare no better.
-    Refused,
+    /// With Slack's reason.
+    Refused(&'static str),
 }
 
 struct One {
@@ -178,6 +222,7 @@ struct One {
     channels: watch::Receiver<Vec<RepoChannel>>,
     stop: CancellationToken,
     connected: watch::Sender<u64>,
+    token: SlackToken,
     replace: mpsc::Sender<Goodbye>,
 }
 
@@ -253,12 +298,14 @@ impl One {
         };
         match (frame.kind.as_str(), &frame.envelope_id) {
             ("hello", _) => {
+                self.inner.channels.note_socket(&self.token, None);
                 self.connected.send_modify(|count| *count += 1);
                 None
             }
             ("disconnect", _) => {
                 let goodbye = match frame.reason.as_deref() {
-                    Some("too_many_websockets" | "link_disabled") => Goodbye::Refused,
+                    Some(TOO_MANY) => Goodbye::Refused(TOO_MANY),
+                    Some(SWITCHED_OFF) => Goodbye::Refused(SWITCHED_OFF),
                     _ => Goodbye::Refresh,
                 };
                 let _ = self.replace.try_send(goodbye);

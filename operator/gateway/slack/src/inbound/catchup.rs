@@ -143,18 +143,21 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
     let mut fine = true;
     for channel in channels.iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
+        let mut is_silent = false;
         let result = match inner.account(&repo).await {
             // Whatever else fails, fails for that.
             Ok(account) if account.lacks_scopes() => Ok(inner.standing(&account, &repo)),
             Ok(account) => {
                 let sweep = Sweep { inner, repo: &repo, channel, account: &account };
+                // Its own attempts find out when a socket opens again.
+                is_silent = inner.channels.socket_trouble(&account.app).is_some();
                 sweep.all().await.map(|()| inner.standing(&account, &repo))
             }
             Err(error) => Err(error),
         };
         match result {
             Ok(standing) => {
-                fine &= standing.is_ok();
+                fine &= standing.is_ok() || is_silent;
                 fine &= inner.reach.tell(&repo, standing).await;
             }
             Err(error) => {

@@ -87,3 +87,18 @@ async fn a_channel_that_the_app_was_taken_out_of_is_waited_for() {
     .await;
     desk.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_whose_socket_mode_is_off_says_so_until_it_is_on_again() {
+    let desk = Desk::start().await;
+    desk.cursor().await;
+    desk.reachable().await;
+    desk.slack.enable_socket_mode(false);
+    let told = desk.unreachable().await;
+    assert!(told.contains("Socket Mode is off") && told.contains("`shop-slack`"), "{told}");
+    let meanwhile = desk.says(None, "and this?");
+    desk.slack.enable_socket_mode(true);
+    desk.reachable().await;
+    desk.until("it is heard", || async { desk.thread(&meanwhile).await.is_some() }).await;
+    desk.stop().await;
+}
