@@ -24,7 +24,7 @@ use codebutler_crds::wire::{AskedDecision, ErrorCode, MessageAuthor, PostMessage
 use codebutler_crds::{SlackTs, Thread};
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_runtime::metrics::build_registry;
-use codebutler_testbed::slack::{CallFault, EventRelease};
+use codebutler_testbed::slack::{CallFault, EventRelease, SlackServer};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -382,6 +382,20 @@ async fn sockets_are_replaced_without_losing_anything() {
     let thread = desk.thread(&root).await.unwrap();
     assert_eq!(inbox(&thread, "coder").unwrap().as_str(), during);
     assert_eq!(inbox(&thread, "pm").unwrap().as_str(), after);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_that_slack_forgets_to_close_is_left_once_another_one_is_open() {
+    let setting = Setting { grace: Some(Duration::from_hours(1)), ..Setting::default() };
+    let desk = Desk::with(setting).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    desk.slack.request_refresh();
+    desk.slack.wait_connected(2, PATIENCE).await.unwrap();
+    let is_one = |slack: &SlackServer| (slack.connections() == 1).then_some(());
+    desk.slack.wait_for("one socket", Duration::from_mins(2), is_one).await.unwrap();
+    let root = desk.says(None, "hello");
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
     desk.stop().await;
 }
 

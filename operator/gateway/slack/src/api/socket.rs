@@ -36,6 +36,9 @@ const SILENCE: Duration = Duration::from_secs(45);
 const OPEN: Duration = Duration::from_secs(20);
 /// Grace period for what was begun when a socket is given up.
 const FINISH: Duration = Duration::from_secs(5);
+/// Time after which a socket is left whose place another one has taken. Slack closes it sooner, unless it forgets to: then
+/// it would count among the app's ten for good.
+const LEFT: Duration = Duration::from_secs(30);
 /// Longest backoff between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Method that gives the address of a socket.
@@ -126,6 +129,13 @@ pub(crate) async fn hold_socket(
     }
     serving.close();
     serving.wait().await;
+}
+
+async fn wait_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn connect_backoff(failures: u32) -> Duration {
@@ -235,9 +245,15 @@ impl One {
         let working = TaskTracker::new();
         let mut ping = tokio::time::interval(PING);
         let mut heard = Instant::now();
+        let (mut is_leaving, mut leaves_at) = (false, None);
+        let mut hellos = self.connected.subscribe();
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => break,
+                () = wait_until(leaves_at) => break,
+                Ok(()) = hellos.changed(), if is_leaving && leaves_at.is_none() => {
+                    leaves_at = Some(tokio::time::Instant::now() + LEFT);
+                }
                 Some(ack) = to_ack.recv() => {
                     if socket.send(Message::text(ack)).await.is_err() {
                         break;
@@ -250,11 +266,15 @@ impl One {
                             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
                                 break;
                             };
-                            if let Some(work) = self.received(&text, &acks) {
+                            if let Some(work) = self.received(&text, &acks, &mut is_leaving) {
                                 working.spawn(async move {
                                     work.await;
                                     drop(permit);
                                 });
+                            }
+                            if !is_leaving {
+                                // Only that of the next socket counts, not its own.
+                                hellos.mark_unchanged();
                             }
                         }
                         Some(Ok(Message::Close(_)) | Err(_)) | None => break,
@@ -285,11 +305,12 @@ impl One {
         let _ = tokio::time::timeout(FINISH, finish).await;
     }
 
-    /// Handles a frame; returns the work to be done for it, if any.
+    /// Handles a frame; returns the work to be done for it, if any. `is_leaving` is set where Slack says goodbye.
     fn received(
         &self,
         text: &str,
         acks: &mpsc::UnboundedSender<String>,
+        is_leaving: &mut bool,
     ) -> Option<impl Future<Output = ()> + use<>> {
         let arrived = Instant::now();
         let Ok(frame) = serde_json::from_str::<SocketFrame>(text) else {
@@ -308,6 +329,7 @@ impl One {
                     Some(SWITCHED_OFF) => Goodbye::Refused(SWITCHED_OFF),
                     _ => Goodbye::Refresh,
                 };
+                *is_leaving = true;
                 let _ = self.replace.try_send(goodbye);
                 None
             }

@@ -45,6 +45,8 @@ pub(super) struct Setting {
     pub said_before: Option<&'static str>,
     /// Time for which the gateway knows nothing of the cluster.
     pub slow_lists: Duration,
+    /// Time that Slack takes to close a socket after it has asked for another one.
+    pub grace: Option<Duration>,
     /// Channels that the app is not in, beside its own: `channel-0` and so on.
     pub others: usize,
 }
@@ -172,6 +174,7 @@ impl Desk {
         if let Some(scopes) = setting.scopes {
             given.scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         }
+        given.timing.refresh_grace = setting.grace.unwrap_or(given.timing.refresh_grace);
         let slack = SlackServer::start(given).await.unwrap();
         slack.create_channels((0..setting.others).map(|n| format!("channel-{n}")));
         let ana = slack.create_user("ana", "Ana Example");
