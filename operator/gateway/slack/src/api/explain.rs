@@ -6,8 +6,10 @@ use codebutler_crds::wire::ErrorCode;
 use codebutler_gateway_core::api_error::ApiError;
 
 use crate::api::account::AccessError;
+use crate::api::call_error::words_remark;
 use crate::api::channel::RepoChannel;
-use crate::api::web::{CallError, DOWNLOAD, EXTERNAL, words_remark};
+use crate::api::download_error::{DOWNLOAD, EXTERNAL};
+use crate::api::web::CallError;
 use crate::upkeep::reachability;
 
 /// Returns `reason` and `message` of the Repo's condition.

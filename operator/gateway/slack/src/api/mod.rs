@@ -1,6 +1,7 @@
 //! Slack's Web API and sockets: calls within their limits, what is connected, and who and what is there.
 
 pub(crate) mod account;
+pub(crate) mod call_error;
 pub(crate) mod channel;
 pub(crate) mod channel_names;
 pub(crate) mod clock;
@@ -8,6 +9,7 @@ pub(crate) mod connections;
 pub(crate) mod conversation;
 pub(crate) mod conversation_pages;
 pub(crate) mod cursor;
+pub(crate) mod download_error;
 pub(crate) mod explain;
 pub(crate) mod groups_read;
 pub(crate) mod known_channels;

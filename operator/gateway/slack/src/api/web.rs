@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use codebutler_gateway_core::dial::{DialReach, DialTrouble, OutsideDialer, find_trouble};
+use codebutler_gateway_core::dial::{DialReach, OutsideDialer, find_trouble};
 use codebutler_gateway_core::github::text::one_line;
 use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode};
@@ -12,6 +12,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
+use crate::api::call_error::unanswered_status;
+pub(crate) use crate::api::call_error::{CallError, EPHEMERAL};
+use crate::api::download_error::{
+    DOWNLOAD, EXTERNAL, SIGN_IN, failed_download, is_page_instead, refused_download,
+};
 use crate::api::queue::{CallQueue, CallTurn, CallUrgency, QueuedCall};
 use crate::api::scopes::TokenScopes;
 use crate::metrics::SlackMetrics;
@@ -19,12 +24,6 @@ use crate::outbound::literal::make_literal;
 
 /// Timeout of the answer to one call.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Method that shows a line to one person.
-pub(crate) const EPHEMERAL: &str = "chat.postEphemeral";
-/// Method name under which downloads are counted and reported.
-pub(crate) const DOWNLOAD: &str = "download";
-/// Code for a file of another service, which Slack only names.
-pub(crate) const EXTERNAL: &str = "external_file";
 /// Most repetitions of a call because Slack said "later".
 const LIMITED: u32 = 5;
 /// Longest "later" that is waited for.
@@ -36,55 +35,6 @@ const ANSWER: usize = 16 << 20;
 /// Characters of Slack's own sentences that are passed on, and of its codes.
 const SAID: usize = 300;
 const CODE: usize = 64;
-
-/// A call did not succeed. Carries no text of a message and no token.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub(crate) enum CallError {
-    /// Slack answered with an error code.
-    #[error("Slack refused {method}: {code}{}", words_remark(said.as_deref()))]
-    Refused {
-        method: &'static str,
-        /// Slack's code, such as `not_in_channel`.
-        code: String,
-        /// The scope that is missing, for `missing_scope`.
-        needed: Option<String>,
-        /// Slack's own sentences about it, on one line and cut; to be masked where they are shown.
-        said: Option<String>,
-    },
-    /// Slack kept saying "later".
-    #[error("Slack limits {method}: try again later")]
-    Limited { method: &'static str },
-    /// No usable answer: where it is lost, whether the call had its effect is not known.
-    #[error("Slack did not answer {method} properly ({what})")]
-    Failed {
-        method: &'static str,
-        /// Short description of the failure.
-        what: String,
-        /// True if the answer is lost, or Slack failed on the way; false if the call was not sent, or Slack did not
-        /// take it.
-        lost: bool,
-    },
-}
-
-impl CallError {
-    /// Slack's code, if it answered with one.
-    pub(crate) fn code(&self) -> Option<&str> {
-        match self {
-            Self::Refused { code, .. } => Some(code),
-            _ => None,
-        }
-    }
-
-    /// True if the same call may succeed later, and is not seen twice then. Of a line for one person nobody can
-    /// find out whether it stands.
-    pub(crate) fn may_repeat(&self) -> bool {
-        match self {
-            Self::Refused { .. } => false,
-            Self::Limited { .. } => true,
-            Self::Failed { method, lost, .. } => !lost || *method != EPHEMERAL,
-        }
-    }
-}
 
 /// A token of an app. Its `Debug` output does not show the token.
 #[derive(Clone, PartialEq, Eq)]
@@ -233,14 +183,14 @@ impl SlackWeb {
         result
     }
 
-    /// Downloads a file of at most `most` bytes from Slack itself.
+    /// Downloads a file of at most `most` bytes from Slack itself, by its address and its type.
     pub(crate) async fn download(
         &self,
         token: &SlackToken,
-        url: Url,
+        file: (Url, &str),
         most: usize,
     ) -> Result<Vec<u8>, CallError> {
-        let mut answer = self.open_download(token, url, TIMEOUT).await?;
+        let mut answer = self.open_download(token, file, TIMEOUT).await?;
         let mut content = Vec::new();
         while let Some(chunk) = next_chunk(&mut answer).await? {
             if content.len() + chunk.len() > most {
@@ -255,10 +205,10 @@ impl SlackWeb {
     pub(crate) async fn download_head(
         &self,
         token: &SlackToken,
-        url: Url,
+        file: (Url, &str),
         most: usize,
     ) -> Result<Vec<u8>, CallError> {
-        let mut answer = self.open_download(token, url, TIMEOUT).await?;
+        let mut answer = self.open_download(token, file, TIMEOUT).await?;
         let mut content = Vec::new();
         while let Some(chunk) = next_chunk(&mut answer).await? {
             content.extend_from_slice(&chunk);
@@ -274,7 +224,7 @@ impl SlackWeb {
     pub(crate) async fn open_download(
         &self,
         token: &SlackToken,
-        url: Url,
+        (url, kind): (Url, &str),
         limit: Duration,
     ) -> Result<reqwest::Response, CallError> {
         if !self.is_slack(&url) {
@@ -283,12 +233,15 @@ impl SlackWeb {
         let request = self.http().get(url).timeout(limit).bearer_auth(token.expose());
         let answer =
             request.send().await.map_err(|error| failed_call(DOWNLOAD, unsent_reason(&error)))?;
-        self.count(DOWNLOAD, if answer.status().is_success() { "ok" } else { "refused" });
-        if answer.status().is_success() {
-            Ok(answer)
+        let sent = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_page = is_page_instead(kind, sent.unwrap_or_default());
+        let refusal = if answer.status().is_success() {
+            is_page.then(|| refused_download(SIGN_IN))
         } else {
-            Err(failed_download(answer.status()))
-        }
+            Some(failed_download(answer.status()))
+        };
+        self.count(DOWNLOAD, if refusal.is_none() { "ok" } else { "refused" });
+        refusal.map_or(Ok(answer), Err)
     }
 
     /// True for Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.
@@ -428,36 +381,6 @@ fn slack_words(body: &Value) -> Option<String> {
     Some(one_line(&all.collect::<Vec<_>>().join("; "), SAID)).filter(|said| !said.is_empty())
 }
 
-/// Slack's words as a remark behind a sentence.
-pub(crate) fn words_remark(said: Option<&str>) -> String {
-    said.map_or_else(String::new, |said| format!(". It says: “{said}”"))
-}
-
-/// A file that Slack does not hand out, however often it is asked.
-fn refused_download(code: impl Into<String>) -> CallError {
-    CallError::Refused { method: DOWNLOAD, code: code.into(), needed: None, said: None }
-}
-
-/// The failure of a download that was answered with this status.
-fn failed_download(status: StatusCode) -> CallError {
-    let number = status.as_u16();
-    if let Some(why) = unanswered_status(number) {
-        return failed_call(DOWNLOAD, why);
-    }
-    match status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => refused_download("file_not_found"),
-        StatusCode::TOO_MANY_REQUESTS => CallError::Limited { method: DOWNLOAD },
-        status if status.is_server_error() => undone_call(DOWNLOAD, format!("status {number}")),
-        // Without the scope, Slack redirects to its sign-in page.
-        _ => refused_download(format!("http_{number}")),
-    }
-}
-
-/// Explains a status that is no answer of Slack's; `None` for all others.
-fn unanswered_status(status: u16) -> Option<String> {
-    DialTrouble::by_status(status).map(|why| format!("no connection: {why}"))
-}
-
 /// Explains why there was no connection, with what a person can do about it.
 pub(crate) fn unsent_reason(error: &(dyn std::error::Error + 'static)) -> String {
     let why = find_trouble(error).map_or_else(String::new, |why| format!(": {why}"));
@@ -492,16 +415,6 @@ mod tests {
             // A message can be looked for before it is posted again.
             let is_failure = code != "channel_not_found";
             assert_eq!(error("chat.postMessage").may_repeat(), is_failure, "{code}");
-        }
-    }
-
-    #[test]
-    fn a_download_is_refused_by_what_slack_says_and_not_by_its_trouble() {
-        for (status, code) in
-            [(302, Some("http_302")), (404, Some("file_not_found")), (429, None), (503, None)]
-        {
-            let error = failed_download(StatusCode::from_u16(status).unwrap());
-            assert_eq!(error.code(), code, "{status}");
         }
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn open_file(
     }
     let url =
         file.url_private.ok_or_else(|| refused("Slack gives no address for the file".into()))?;
-    let answer = match inner.web.open_download(&account.bot, url, LIMIT).await {
+    let answer = match inner.web.open_download(&account.bot, (url, &file.mimetype), LIMIT).await {
         Ok(answer) => answer,
         Err(error) => return Err(inner.failed(error, repo).await),
     };

@@ -14,8 +14,9 @@ use url::Url;
 
 use crate::Inner;
 use crate::api::account::SlackAccount;
+use crate::api::download_error::EXTERNAL;
 use crate::api::lenient::UnreadFields;
-use crate::api::web::{CallError, EXTERNAL};
+use crate::api::web::CallError;
 use crate::inbound::event::{SharedMessage, StoredMessage};
 use crate::inbound::pictures::{self, PictureForm};
 use crate::inbound::quoting::{describe_file, file_path, find_fence};
@@ -276,7 +277,7 @@ async fn read_text(
         return Ok(Some(ShownText::Whole(known)));
     }
     let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
-    let bytes = inner.web.download(&account.bot, url, most).await?;
+    let bytes = inner.web.download(&account.bot, (url, &file.mimetype), most).await?;
     let Ok(content) = String::from_utf8(bytes) else { return Ok(None) };
     let content: Arc<str> = content.into();
     inner.contents.add(repo, &file.id, &content);
@@ -294,7 +295,7 @@ async fn read_head(
     if let Some(known) = inner.contents.get(repo, &key) {
         return Ok(Some(known));
     }
-    let bytes = inner.web.download_head(&account.bot, url, HEAD).await?;
+    let bytes = inner.web.download_head(&account.bot, (url, &file.mimetype), HEAD).await?;
     // Cuts at the last line's end, since an offset names lines. A line longer than the whole beginning shows
     // nothing.
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -307,15 +308,16 @@ async fn read_head(
     Ok(Some(content))
 }
 
-/// Downloads a file that nobody asks for again: what Slack does not answer is tried again for half a minute.
+/// Downloads a file, by its address and type, for which nobody asks again: what Slack does not answer is tried again
+/// for half a minute.
 pub(super) async fn download_patiently(
     inner: &Inner,
     account: &SlackAccount,
-    url: &Url,
+    (url, kind): (&Url, &str),
     most: usize,
 ) -> Result<Vec<u8>, CallError> {
     for pause in PAUSES {
-        match inner.web.download(&account.bot, url.clone(), most).await {
+        match inner.web.download(&account.bot, (url.clone(), kind), most).await {
             Err(error) if error.code().is_none() => {
                 tracing::warn!(%error, "slack_file_read_failed");
                 tokio::time::sleep(pause).await;
@@ -323,7 +325,7 @@ pub(super) async fn download_patiently(
             other => return other,
         }
     }
-    inner.web.download(&account.bot, url.clone(), most).await
+    inner.web.download(&account.bot, (url.clone(), kind), most).await
 }
 
 /// Explains to people why a file of theirs could not be had, and what they can do.

@@ -386,7 +386,7 @@ impl RecordingWork {
         };
         let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
         let Ok(account) = inner.account(&caller.repo).await else { return Err(HearingEnd::Later) };
-        let bytes = files::download_patiently(inner, &account, url, most).await;
+        let bytes = files::download_patiently(inner, &account, (url, &file.mimetype), most).await;
         let bytes = bytes.map_err(|error| Unheard::of(files::explain_withheld(&error)))?;
         let bytes = Bytes::from(bytes);
         let mut name = file.name.clone();

@@ -143,7 +143,7 @@ async fn download_picture(
     url: Url,
 ) -> Result<(&'static str, Vec<u8>), ApiError> {
     let most = usize::try_from(MAX_PICTURE).unwrap_or(usize::MAX);
-    let bytes = match inner.web.download(&account.bot, url, most).await {
+    let bytes = match inner.web.download(&account.bot, (url, "image/*"), most).await {
         Ok(bytes) => bytes,
         Err(error) => return Err(inner.failed(error, repo).await),
     };

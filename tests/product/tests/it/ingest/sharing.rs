@@ -2,7 +2,7 @@
 //! that Slack does not describe; and quotations, which address no role.
 
 use codebutler_crds::wire::{MessageAuthor, ThreadMessage};
-use codebutler_testbed::slack::{FileAccess, ForeignPost};
+use codebutler_testbed::slack::{CallFault, FileAccess, ForeignPost};
 use serde_json::{Value, json};
 
 use super::desk::{Desk, PATIENCE};
@@ -158,6 +158,18 @@ async fn a_file_that_slack_only_names_is_looked_up_and_one_that_it_hides_is_said
             assert_eq!(desk.slack.calls("files.info"), asked, "asked once");
         }
     }
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_in_the_place_of_a_file_is_not_read_as_the_file() {
+    let desk = Desk::start().await;
+    desk.slack.fail_next("files.download", 1, &CallFault::Http(200));
+    let story = ("story.txt", &b"the whole story"[..]);
+    let (root, _) = desk.slack.upload_as(&desk.ana, &desk.channel, None, "look", story).unwrap();
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    let told = desk.newest(&root).await.text;
+    assert!(told.contains("Slack did not hand it out") && !told.contains("<html>"), "{told}");
     desk.stop().await;
 }
 
