@@ -17,8 +17,11 @@ impl SlackGateway {
         let first =
             conversation_pages::read_message(web, token, &place.channel, &place.ts, &place.ts)
                 .await;
-        let code = first.as_ref().err().and_then(CallError::code);
-        matches!(code, Some("thread_not_found" | "is_archived"))
+        if first.as_ref().err().and_then(CallError::code) == Some("thread_not_found") {
+            return true;
+        }
+        // An archived channel may be read on, or the app is taken out of it: reading does not say.
+        matches!(conversation_pages::is_archived(web, token, &place.channel).await, Ok(true))
     }
 
     /// Permalink of the conversation; `None` if Slack does not give one.

@@ -119,3 +119,14 @@ async fn a_silent_thread_whose_conversation_was_deleted_ends_at_once() {
     assert_eq!(world.remote.head(&world.branch).await, None, "the branch is gone");
     assert!(world.remote.git().commit_id(&world.archive()).await.is_some());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_thread_whose_channel_was_archived_ends_too() {
+    let world = with_a_commit().await;
+    let _running = world.run().await;
+    world.slack.archive(&world.channel).unwrap();
+    world.is_warned().await;
+    eventually("it is closed", || async { World::is_closed(&world.thread().await) }).await;
+    assert_eq!(world.remote.head(&world.branch).await, None, "the branch is gone");
+    assert!(world.remote.git().commit_id(&world.archive()).await.is_some());
+}
