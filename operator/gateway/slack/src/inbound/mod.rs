@@ -1,7 +1,7 @@
 //! Input from Slack: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
 //! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`help`],
-//! [`numbered_reply`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
+//! [`numbered_reply`], [`own_mention`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
 
 pub(crate) mod access;
 pub(crate) mod address;
@@ -31,6 +31,7 @@ pub(crate) mod links;
 pub(crate) mod message_outcome;
 pub(crate) mod numbered_reply;
 pub(crate) mod offered_work;
+pub(crate) mod own_mention;
 pub(crate) mod page_author;
 pub(crate) mod person_message;
 pub(crate) mod picture_files;

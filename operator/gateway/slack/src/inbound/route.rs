@@ -14,6 +14,7 @@ use crate::inbound::event::{
 use crate::inbound::feedback::{self, AnswerVerdict, PostedWhy, WhyGiven};
 use crate::inbound::help::{self, HelpWish};
 use crate::inbound::numbered_reply;
+use crate::inbound::own_mention;
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::roadmap_words;
 use crate::questions::{self, ButtonPress};
@@ -237,14 +238,15 @@ pub(crate) fn read_said(
     // Said to nobody, or to CodeButler: it is for no role.
     let wish = roadmap_words::find_wish(text, channel.bot_user.as_deref());
     let mentioned = if wish.is_some() { Vec::new() } else { mentioned };
+    let words = own_mention::without_own_mention(text, channel.bot_user.as_deref());
     // Decisions are people's.
-    let intent = wish.or_else(|| decision_words::read_intent(text)).filter(|_| !is_bot);
+    let intent = wish.or_else(|| decision_words::read_intent(words)).filter(|_| !is_bot);
     // A yes beside a file, a table or a forwarded message says more than yes. Who says stop means it.
     let is_whole = !message.brings_more();
     let takes_back =
         |intent: &MessageIntent| matches!(intent, MessageIntent::Stop | MessageIntent::Revoke);
     let intent = intent.filter(|intent| is_whole || takes_back(intent));
-    let verdict = numbered_reply::item_verdict(text).filter(|_| !is_bot && is_whole);
+    let verdict = numbered_reply::item_verdict(words).filter(|_| !is_bot && is_whole);
     let decides = intent.is_some() || verdict.is_some();
     PersonMessage {
         ts: message.ts.clone(),
@@ -437,6 +439,9 @@ mod tests {
             }
             assert_eq!(heard("stop", &more).intent, Some(MessageIntent::Stop));
         }
+        let alone = json!({});
+        assert_eq!(heard("<@U0BOT> approve", &alone).intent, Some(MessageIntent::Approve));
+        assert_eq!(heard("@codebutler stop", &alone).intent, Some(MessageIntent::Stop));
         let preview = json!({"attachments": [{"from_url": "https://x/1", "title": "t"}]});
         assert_eq!(heard("approve", &preview).intent, Some(MessageIntent::Approve));
     }
