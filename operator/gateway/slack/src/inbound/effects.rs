@@ -82,6 +82,8 @@ pub(crate) enum RouteEffect {
         im: String,
         /// The message that is answered.
         asked: SlackTs,
+        /// First message of its thread, if it is in one.
+        root: Option<SlackTs>,
         channels: Vec<RepoChannel>,
     },
     /// What somebody may ask who opened the app's own conversation.
@@ -150,7 +152,9 @@ impl Inner {
                 Ok(())
             }
             RouteEffect::Help(answer) => self.answer_help(answer).await,
-            RouteEffect::Direct { im, asked, channels } => self.direct(im, asked, channels).await,
+            RouteEffect::Direct { im, asked, root, channels } => {
+                self.direct((im, root.as_ref()), asked, channels).await
+            }
             RouteEffect::Suggest { im, thread, channels } => {
                 self.suggest_prompts(im, thread.as_ref(), channels).await
             }
@@ -206,7 +210,7 @@ impl Inner {
 
     async fn direct(
         &self,
-        im: &str,
+        (im, root): (&str, Option<&SlackTs>),
         asked: &SlackTs,
         channels: &[RepoChannel],
     ) -> Result<(), AccessError> {
@@ -218,7 +222,11 @@ impl Inner {
         // Whoever writes here need not be in that channel.
         let help = self.general_help(&repo, git);
         let text = format!("Nobody works here: write to {} instead.\n{help}", places.join(" or "));
-        self.post_help(&account, (im, None), asked, json!({"channel": im, "text": text})).await
+        let mut body = json!({"channel": im, "text": text});
+        if let Some(root) = root {
+            body["thread_ts"] = json!(root);
+        }
+        self.post_help(&account, (im, root), asked, body).await
     }
 
     /// Shows what can be asked to somebody who opened the app's own conversation.

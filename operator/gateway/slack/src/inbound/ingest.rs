@@ -158,9 +158,9 @@ impl Inner {
                 self.changed(&channel, &root, (&ts, &at), said.as_ref()).await
             }
             RouteAction::Reaction { channel, reacted } => self.reacted(&channel, &reacted).await,
-            RouteAction::Direct { im, ts, channels } => {
+            RouteAction::Direct { im, ts, root, channels } => {
                 let news = self.handled.directly.first_time((im.clone(), ts.clone()));
-                let direct = RouteEffect::Direct { im, asked: ts, channels };
+                let direct = RouteEffect::Direct { im, asked: ts, root, channels };
                 Ok(if news { vec![direct] } else { Vec::new() })
             }
             RouteAction::Suggest { im, thread, channels } => {

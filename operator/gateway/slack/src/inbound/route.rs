@@ -94,6 +94,8 @@ pub(crate) enum RouteAction {
         /// The conversation with the app.
         im: String,
         ts: SlackTs,
+        /// First message of the thread in it: Slack's view of an agent has one for each of their requests.
+        root: Option<SlackTs>,
         /// Where the app's Repos are, the one that is named first.
         channels: Vec<RepoChannel>,
     },
@@ -136,7 +138,10 @@ fn route_direct(incoming: &MessageEvent, channels: &[RepoChannel]) -> RouteActio
     channels.sort_by_key(|known| !text.contains(&help::place_name(&known.git).to_lowercase()));
     let own = channels.iter().find_map(|known| known.bot_user.as_deref());
     match message.person().filter(|user| Some(*user) != own) {
-        Some(_) => RouteAction::Direct { im, ts: message.ts.clone(), channels },
+        Some(_) => {
+            let (ts, root) = (message.ts.clone(), message.thread_ts.clone());
+            RouteAction::Direct { im, ts, root, channels }
+        }
         None => RouteAction::Ignore(IgnoredReason::NotAPerson),
     }
 }

@@ -26,6 +26,14 @@ async fn a_direct_message_is_told_once_where_to_write() {
     desk.slack.wait_acked(&next, PATIENCE).await.unwrap();
     desk.until("one more", || async { answers().len() == 2 }).await;
     assert!(answers()[0].text.contains(&format!("<#{}>", desk.channel)), "{:?}", answers());
+    // Slack shows a request to an agent as a thread of its own, and the answer only there.
+    desk.slack.post_as(&desk.ana, &im, Some(&ts), "and here?").unwrap();
+    desk.until("an answer in the thread", || async {
+        let said = desk.slack.messages(&im, Some(&ts));
+        said.iter().any(|message| message.sender.id != desk.ana)
+    })
+    .await;
+    assert_eq!(answers().len(), 2, "{:?}", answers());
     assert!(desk.threads().await.is_empty());
     desk.stop().await;
 }
