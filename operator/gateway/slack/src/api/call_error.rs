@@ -1,4 +1,4 @@
-//! What can go wrong with a call to Slack, and whether it may be made again.
+//! Failures of calls to Slack, and whether such a call may be made again.
 
 use codebutler_gateway_core::dial::DialTrouble;
 

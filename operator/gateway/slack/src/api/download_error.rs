@@ -1,4 +1,4 @@
-//! Why a file can't be had from Slack. Pure.
+//! Reasons for which a file can't be had from Slack. Pure.
 
 use reqwest::StatusCode;
 

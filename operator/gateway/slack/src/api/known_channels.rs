@@ -75,7 +75,7 @@ impl KnownChannels {
         };
     }
 
-    /// Why an app hears nothing, if it does not.
+    /// Reason for which an app hears nothing, if it does not.
     pub(crate) fn socket_trouble(&self, app: &SlackToken) -> Option<CallError> {
         self.silent.lock().get(app.expose()).cloned()
     }

@@ -39,7 +39,7 @@ pub(crate) fn message_words(message: &StoredMessage) -> String {
     words
 }
 
-/// What a person wrote, and the tables in it: Slack leaves those out of the text.
+/// Words that a person wrote, with the tables among them: Slack leaves those out of the text.
 fn persons_words(message: &StoredMessage, text: &str) -> String {
     let is_silent = text.trim().is_empty();
     let blocks = message.blocks.as_ref();

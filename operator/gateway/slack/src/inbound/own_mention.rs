@@ -1,6 +1,6 @@
 //! The mention of the app around a person's words: it says whom they are for, and adds nothing to them. Pure.
 
-/// How people write to the app without completing its mention.
+/// Name by which people write to the app without completing its mention.
 const TYPED: &str = "@codebutler";
 
 /// The words without a mention of the app before or behind them. `bot` is the app's own user id.
@@ -19,7 +19,7 @@ pub(crate) fn without_own_mention<'a>(text: &'a str, bot: Option<&str>) -> &'a s
     text.get(TYPED.len()..).filter(|_| is_typed).and_then(words_after).unwrap_or(text)
 }
 
-/// What stands behind a mention, if that ends there: of a role's name it is only a part.
+/// Words behind a mention, if that ends there: of a role's name it is only a part.
 fn words_after(rest: &str) -> Option<&str> {
     let words = rest.strip_prefix([',', ':']).unwrap_or(rest);
     words.starts_with(char::is_whitespace).then(|| words.trim_start())
