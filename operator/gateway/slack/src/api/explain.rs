@@ -160,7 +160,8 @@ fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
             "InvalidCredentials",
             format!(
                 "spec.slack.credentials: Slack does not accept `{key}` of the Secret `{secret}` \
-                 ({code}): put in a valid token"
+                 ({code}): {}",
+                mend_token(code)
             ),
         ),
         "missing_scope" => {
@@ -199,6 +200,22 @@ fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
             let said = words_remark(said.as_deref());
             ("SlackRefused", format!("Slack refused {method} in {channel}: {code}{said}"))
         }
+    }
+}
+
+/// The way out where Slack does not accept a token.
+fn mend_token(code: &str) -> &'static str {
+    match code {
+        // Slack says so, too, of an address that the app's settings do not allow.
+        "invalid_auth" => {
+            "put in a valid token, or add the gateway's address to the allowed IP addresses in the app's settings"
+        }
+        "token_expired" => {
+            "tokens expire where token rotation is on, so use an app whose manifest turns off \
+             settings.token_rotation_enabled"
+        }
+        "not_allowed_token_type" => "`botToken` begins with xoxb-, and `appToken` with xapp-",
+        _ => "put in a valid token",
     }
 }
 
@@ -243,6 +260,9 @@ mod tests {
             refused("conversations.history", "not_in_channel", None),
             refused("chat.postMessage", "missing_scope", Some("chat:write.customize")),
             refused("apps.connections.open", "invalid_auth", None),
+            refused("auth.test", "token_expired", None),
+            refused("auth.test", "not_allowed_token_type", None),
+            refused("auth.test", "token_revoked", None),
             refused("chat.postMessage", "msg_too_long", None),
             refused("conversations.history", "account_inactive", None),
             refused("conversations.info", "is_archived", None),
@@ -258,7 +278,10 @@ mod tests {
         insta::assert_snapshot!(told, @r"
         NotInChannel: spec.slack.channel: the app is not in C0123: invite it there
         MissingScope: spec.slack.credentials: `botToken` of the Secret `shop-slack` lacks the scope chat:write.customize: add it to the app and install it again
-        InvalidCredentials: spec.slack.credentials: Slack does not accept `appToken` of the Secret `shop-slack` (invalid_auth): put in a valid token
+        InvalidCredentials: spec.slack.credentials: Slack does not accept `appToken` of the Secret `shop-slack` (invalid_auth): put in a valid token, or add the gateway's address to the allowed IP addresses in the app's settings
+        InvalidCredentials: spec.slack.credentials: Slack does not accept `botToken` of the Secret `shop-slack` (token_expired): tokens expire where token rotation is on, so use an app whose manifest turns off settings.token_rotation_enabled
+        InvalidCredentials: spec.slack.credentials: Slack does not accept `botToken` of the Secret `shop-slack` (not_allowed_token_type): `botToken` begins with xoxb-, and `appToken` with xapp-
+        InvalidCredentials: spec.slack.credentials: Slack does not accept `botToken` of the Secret `shop-slack` (token_revoked): put in a valid token
         SlackRefused: Slack refused chat.postMessage in C0123: msg_too_long
         AppRemoved: spec.slack.credentials: the app of the Secret `shop-slack` is not installed in the workspace any more (account_inactive): install it again, and put its new `botToken` there
         ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it and see that the app is still in it, or name another channel
