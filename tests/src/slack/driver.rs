@@ -298,12 +298,12 @@ impl SlackServer {
         })
     }
 
-    /// Makes a channel read-only.
+    /// Archives a channel. Slack takes the app out of it.
     pub fn archive(&self, channel: &str) -> Result<(), SlackError> {
         self.set_archived(channel, true)
     }
 
-    /// Takes that back.
+    /// Takes that back. The app has to be invited again.
     pub fn unarchive(&self, channel: &str) -> Result<(), SlackError> {
         self.set_archived(channel, false)
     }
@@ -311,8 +311,12 @@ impl SlackServer {
     fn set_archived(&self, channel: &str, archived: bool) -> Result<(), SlackError> {
         self.inner.update(|core| {
             core.channel(channel)?;
+            let bot = core.world.app.user_id.clone();
             if let Some(channel) = core.world.channels.get_mut(channel) {
                 channel.is_archived = archived;
+                if archived {
+                    channel.members.remove(&bot);
+                }
             }
             Ok(())
         })

@@ -24,6 +24,7 @@ use url::Url;
 use crate::api::account::{AccessError, SlackAccount, SlackAccounts};
 use crate::api::channel::RepoChannel;
 use crate::api::channel_names;
+use crate::api::conversation_pages;
 use crate::api::explain;
 use crate::api::groups_read;
 use crate::api::known_channels::KnownChannels;
@@ -31,7 +32,7 @@ use crate::api::members;
 use crate::api::person;
 use crate::api::reading;
 use crate::api::scopes::{self, TokenScopes};
-use crate::api::web::SlackWeb;
+use crate::api::web::{CallError, SlackWeb};
 use crate::inbound::access;
 use crate::inbound::files;
 use crate::inbound::handled::HandledInputs;
@@ -211,7 +212,7 @@ impl Inner {
 
     /// Handles a failed call: reports on the Repo what concerns it, and returns a masked error for the caller.
     pub(crate) async fn failed(&self, error: impl Into<AccessError>, repo: &Repo) -> ApiError {
-        let error = error.into();
+        let error = Box::pin(self.find_archived(error.into(), repo)).await;
         if let AccessError::Call(call) = &error
             && let Some(code) = call.code()
         {
@@ -230,6 +231,23 @@ impl Inner {
         // Masked, as Slack may repeat what it was sent.
         let message = self.context.redactors.of(repo).mask(&told.message).into_owned();
         ApiError { message, ..told }
+    }
+
+    /// The error itself, or that the channel is archived: Slack takes apps out of it then, and invites none.
+    async fn find_archived(&self, error: AccessError, repo: &Repo) -> AccessError {
+        let AccessError::Call(CallError::Refused { method, code, .. }) = &error else {
+            return error;
+        };
+        let (method, is_out) = (*method, code == "not_in_channel");
+        let (true, Some(channel)) = (is_out, repo.channel()) else { return error };
+        let Ok(account) = self.account(repo).await else { return error };
+        match conversation_pages::is_archived(&self.web, &account.bot, channel).await {
+            Ok(true) => {
+                let (code, needed, said) = ("is_archived".to_owned(), None, None);
+                CallError::Refused { method, code, needed, said }.into()
+            }
+            _ => error,
+        }
     }
 
     /// Thread and Repo of a conversation.

@@ -141,8 +141,8 @@ fn explain_call(error: &CallError, repo: &Repo) -> (&'static str, String) {
         "is_archived" => (
             "ChannelArchived",
             format!(
-                "spec.slack.channel: {channel} is archived: unarchive it and see that the app is still in it, or name \
-                 another channel"
+                "spec.slack.channel: {channel} is archived: unarchive it and invite the app again, or name another \
+                 channel"
             ),
         ),
         "account_inactive" | "app_uninstalled" | "team_access_not_granted" => (
@@ -284,7 +284,7 @@ mod tests {
         InvalidCredentials: spec.slack.credentials: Slack does not accept `botToken` of the Secret `shop-slack` (token_revoked): put in a valid token
         SlackRefused: Slack refused chat.postMessage in C0123: msg_too_long
         AppRemoved: spec.slack.credentials: the app of the Secret `shop-slack` is not installed in the workspace any more (account_inactive): install it again, and put its new `botToken` there
-        ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it and see that the app is still in it, or name another channel
+        ChannelArchived: spec.slack.channel: C0123 is archived: unarchive it and invite the app again, or name another channel
         SlackRefused: a setting of C0123 or of its workspace keeps the app from posting (chat.postMessage: restricted_action_read_only_channel): let the app post there, or name another channel in spec.slack.channel
         SlackRefused: Socket Mode is off for the app of the Secret `shop-slack`, so nothing is heard at once: turn it on in the app's settings (settings.socket_mode_enabled in its manifest)
         SlackRefused: the app of the Secret `shop-slack` has ten connections already, which is all that Slack takes (too_many_websockets): end other installations that use it, or run fewer replicas of the gateway

@@ -63,6 +63,7 @@ async fn an_archived_channel_is_waited_for() {
     let desk = Desk::start().await;
     desk.is_mended_by(&["archived", "unarchive it"], async |desk| {
         desk.slack.unarchive(&desk.channel).unwrap();
+        desk.slack.add_member(&desk.channel, &desk.slack.bot_user_id()).unwrap();
     })
     .await;
     desk.stop().await;
