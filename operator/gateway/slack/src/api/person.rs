@@ -41,23 +41,24 @@ struct PersonAnswer {
     user: User,
 }
 
-/// Answer of Slack about a person. Names are whatever the person chose.
+/// Answer of Slack about a person. Names are whatever the person chose. Of strangers and deleted accounts Slack says
+/// less, so that anything may be absent or null.
 #[derive(Default, Deserialize)]
 struct User {
     #[serde(default)]
-    id: String,
+    id: Option<String>,
     #[serde(default)]
     team_id: Option<String>,
     #[serde(default)]
-    name: String,
+    name: Option<String>,
     #[serde(default)]
-    real_name: String,
+    real_name: Option<String>,
     #[serde(default)]
-    profile: Profile,
+    profile: Option<Profile>,
     #[serde(default)]
-    is_bot: bool,
+    is_bot: Option<bool>,
     #[serde(default)]
-    deleted: bool,
+    deleted: Option<bool>,
     #[serde(flatten)]
     limits: PersonLimits,
     #[serde(default, rename = "enterprise_user")]
@@ -66,12 +67,12 @@ struct User {
 
 #[derive(Default, Deserialize)]
 struct PersonLimits {
-    #[serde(default)]
-    is_restricted: bool,
-    #[serde(default)]
-    is_ultra_restricted: bool,
-    #[serde(default)]
-    is_stranger: bool,
+    #[serde(default, rename = "is_restricted")]
+    restricted: Option<bool>,
+    #[serde(default, rename = "is_ultra_restricted")]
+    ultra_restricted: Option<bool>,
+    #[serde(default, rename = "is_stranger")]
+    stranger: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -83,17 +84,17 @@ struct Enterprise {
 #[derive(Default, Deserialize)]
 struct Profile {
     #[serde(default)]
-    display_name: String,
+    display_name: Option<String>,
     #[serde(default)]
-    real_name: String,
+    real_name: Option<String>,
 }
 
 impl User {
     /// The first of the person's names that is not empty.
     fn name(&self) -> Option<String> {
-        let Profile { display_name, real_name } = &self.profile;
-        let names = [display_name, real_name, &self.real_name, &self.name];
-        names.into_iter().map(|name| harmless_name(name)).find(|name| !name.is_empty())
+        let shown = self.profile.iter().flat_map(|one| [&one.display_name, &one.real_name]);
+        let names = shown.chain([&self.real_name, &self.name]).flatten();
+        names.map(|name| harmless_name(name)).find(|name| !name.is_empty())
     }
 
     /// Relation of a user to a workspace and to the organisation that this belongs to.
@@ -104,14 +105,15 @@ impl User {
             (Some(team), Some(theirs)) => team != theirs,
             _ => false,
         };
-        let PersonLimits { is_restricted, is_ultra_restricted, is_stranger } = self.limits;
-        if self.is_bot || self.id == SLACKBOT {
+        let PersonLimits { restricted, ultra_restricted, stranger } = self.limits;
+        let is = |fact: Option<bool>| fact == Some(true);
+        if is(self.is_bot) || self.id.as_deref() == Some(SLACKBOT) {
             PersonKind::Bot
-        } else if self.deleted {
+        } else if is(self.deleted) {
             PersonKind::Gone
-        } else if is_stranger || (elsewhere && !colleague) {
+        } else if is(stranger) || (elsewhere && !colleague) {
             PersonKind::Stranger
-        } else if is_restricted || is_ultra_restricted {
+        } else if is(restricted) || is(ultra_restricted) {
             PersonKind::Guest
         } else {
             PersonKind::Member
@@ -306,6 +308,10 @@ mod tests {
         ] {
             assert_eq!(user(told.clone()).kind(Some("T1"), Some("E1")), expected, "{told}");
         }
+        let bare = json!({"team_id": "T2", "name": "ben", "real_name": null, "profile": {"display_name": null,
+            "real_name": null}, "is_bot": null, "is_restricted": null, "enterprise_user": null});
+        assert_eq!(user(bare.clone()).name().as_deref(), Some("ben"));
+        assert_eq!(user(bare).kind(Some("T1"), Some("E1")), PersonKind::Stranger);
         let elsewhere = json!({"enterprise_user": {}, "team_id": "T2"});
         assert_eq!(user(elsewhere).kind(Some("T1"), None), PersonKind::Stranger);
     }
