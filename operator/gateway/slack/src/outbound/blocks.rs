@@ -118,6 +118,27 @@ pub(crate) fn fallback_text(text: &str) -> String {
     format!("{}…", &head[..cut])
 }
 
+/// A text that is too long for an edit, as blocks with the text beside them: as many of its lines as a message takes.
+pub(crate) fn long_message(text: &str) -> Option<(String, Value)> {
+    if text.chars().count() <= EDIT {
+        return None;
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let mut kept = lines.len();
+    loop {
+        let rest = match lines.len() - kept {
+            0 => String::new(),
+            left => format!("\n… and {left} more lines"),
+        };
+        let shown = format!("{}{rest}", lines[..kept].join("\n"));
+        let blocks = Value::Array(text_sections(&shown));
+        if kept <= 1 || size_in_json(&blocks) <= MESSAGE {
+            return Some((fallback_text(text), blocks));
+        }
+        kept -= 1;
+    }
+}
+
 /// Puts a line in place of the buttons; `None` if there are no buttons.
 pub(crate) fn settle_blocks(blocks: &Value, told: &str) -> Option<Value> {
     let is_actions = |block: &&Value| block["type"] == "actions";
@@ -204,6 +225,21 @@ fn shorten_item(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
     use crate::questions::{merge, plan};
+
+    #[test]
+    fn a_text_of_many_lines_fits_into_one_message_that_can_be_edited() {
+        assert_eq!(long_message(&"x".repeat(EDIT)), None);
+        for count in [120, 400] {
+            let lines: Vec<String> =
+                (1..=count).map(|n| format!("{n}. \"quoted\" {}", "word ".repeat(6))).collect();
+            let (text, blocks) = long_message(&lines.join("\n")).unwrap();
+            assert!(text.chars().count() <= EDIT && text.ends_with('…'), "{text}");
+            assert!(size_in_json(&blocks) <= MESSAGE, "{count}");
+            let shown = shown_text(&blocks);
+            assert_eq!(shown.contains("more lines"), count == 400, "{shown}");
+            assert!(shown.contains(lines[110].trim_end()), "{shown}");
+        }
+    }
 
     #[test]
     fn an_offer_of_long_items_fits_into_a_message_and_says_where_the_rest_is() {

@@ -271,6 +271,29 @@ async fn an_offer_of_any_length_loses_its_buttons_when_it_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_any_length_is_one_message_that_is_kept_up_to_date() {
+    let desk = Desk::start().await;
+    let root = desk.said("hello").await;
+    let key = desk.caller(&root, "pm").await.key();
+    let row = |n: usize, state: &str| {
+        let place = format!("https://git.example.org/acme/shop/pull/{n}");
+        format!("- [#{n}]({place}) {state}, number {n} of the titles that go on for a while")
+    };
+    let steps = [(60, "waits"), (2, "waits"), (60, "tested"), (400, "merged"), (3, "merged")];
+    for (count, state) in steps {
+        let list: Vec<String> = (1..=count).map(|n| row(n, state)).collect();
+        desk.service().show(&key, "list", &list.join("\n")).await.unwrap();
+        let said = desk.slack.messages(&desk.channel, Some(&root));
+        let shown: Vec<_> = said.iter().filter(|one| one.shown.contains("of the titles")).collect();
+        assert_eq!(shown.len(), 1, "{count} {state}: {said:?}");
+        let text = &shown[0].shown;
+        assert!(text.contains(&format!("{state}, number {} of", count.min(60))), "{text}");
+        assert_eq!(text.contains("more lines"), count == 400, "{text}");
+    }
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plan_is_shown_whole() {
     let desk = Desk::start().await;
     let root = desk.said("please plan").await;

@@ -3,7 +3,7 @@
 
 use codebutler_crds::thread::ApprovedItem;
 use codebutler_crds::wire::ErrorCode;
-use codebutler_crds::{SlackTs, ThreadStatus};
+use codebutler_crds::{Repo, SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::post_own;
 use super::whole::{attach_whole, digest_of};
 use crate::Inner;
+use crate::outbound::blocks;
 use crate::outbound::markdown;
 use crate::outbound::mentions;
 use crate::outbound::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
@@ -98,18 +99,27 @@ pub(crate) async fn show_message(
 ) -> Result<(), ApiError> {
     let (thread, repo) = inner.conversation(key)?;
     let slack = require_conversation(&thread)?;
+    let redactor = masks::as_known(&inner.context, &repo).await;
+    let rendered = markdown::render_inline(&redactor.mask(text));
+    // An edit takes less than a post, and what is posted in parts can't be edited as one.
+    let long = blocks::long_message(&rendered);
     let known = post::lookup_sent(inner, &repo, &thread, slack, &notice_id(id)).await;
     let known: Option<SlackTs> = match known {
         Ok(known) => known,
         Err(error) => return Err(inner.failed(error, &repo).await),
     };
     let Some(ts) = known else {
-        return post_line(inner, key, id, text, &[]).await.map(drop);
+        return match &long {
+            Some(long) => post_long(inner, (&thread, &repo), id, long).await,
+            None => post_line(inner, key, id, text, &[]).await.map(drop),
+        };
     };
-    let redactor = masks::as_known(&inner.context, &repo).await;
-    let text = markdown::render_inline(&redactor.mask(text));
     let metadata = post::build_metadata(&thread, "", id, NOTICE, 1);
-    let body = json!({"channel": slack.channel, "ts": ts, "text": text, "metadata": metadata});
+    let mut body =
+        json!({"channel": slack.channel, "ts": ts, "text": rendered, "metadata": metadata});
+    if let Some((text, blocks)) = long {
+        (body["text"], body["blocks"]) = (json!(text), blocks);
+    }
     let account = match inner.account(&repo).await {
         Ok(account) => account,
         Err(error) => return Err(inner.failed(error, &repo).await),
@@ -119,5 +129,35 @@ pub(crate) async fn show_message(
         Err(error) if error.code() == Some("message_not_found") => Ok(()),
         Err(error) => Err(inner.failed(error, &repo).await),
         Ok(_) => Ok(()),
+    }
+}
+
+/// Posts a long text as one message.
+async fn post_long(
+    inner: &Inner,
+    (thread, repo): (&Thread, &Repo),
+    id: &str,
+    (text, blocks): &(String, Value),
+) -> Result<(), ApiError> {
+    let outgoing = post::OutgoingText {
+        repo,
+        thread,
+        slack: require_conversation(thread)?,
+        key: id,
+        role: None,
+        by: None,
+        kind: NOTICE,
+        asks: post::TextAsks::Blocks(blocks),
+        digest: None,
+        parts: vec![text.clone()],
+        note: None,
+        tables: Vec::new(),
+        handing: post::FileHanding::default(),
+    };
+    let key = &ThreadKey::from(thread);
+    let _turn = inner.posting.lock(key).await;
+    match post::post_once(inner, &outgoing).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(inner.failed(error, repo).await),
     }
 }
