@@ -181,7 +181,7 @@ async fn report_error(
     if call.code().is_none() && failures < 3 {
         return;
     }
-    tell_silence(inner, token, channels, call).await;
+    tell_silence(inner, token, channels, &call).await;
 }
 
 /// Tells it of a socket that Slack has ended with a reason that stays.
@@ -194,12 +194,12 @@ async fn report_refusal(
     tracing::warn!(error = reason, failures, "slack_connection_failed");
     // One that is being replaced counts for a while, and of several replicas one is enough to hear: the one that reads
     // back tells it of itself.
-    if reason == TOO_MANY && (failures < CROWDED || !*inner.sweeps.borrow()) {
+    if reason == TOO_MANY && (failures < CROWDED || !inner.leading.sweeps()) {
         return;
     }
     let (code, needed, said) = (reason.to_owned(), None, None);
     let call = CallError::Refused { method: OPENS, code, needed, said };
-    tell_silence(inner, token, channels, call).await;
+    tell_silence(inner, token, channels, &call).await;
 }
 
 /// Tells every Repo of the app why it hears nothing.
@@ -207,7 +207,7 @@ async fn tell_silence(
     inner: &Inner,
     token: &SlackToken,
     channels: &watch::Receiver<Vec<RepoChannel>>,
-    call: CallError,
+    call: &CallError,
 ) {
     inner.channels.note_socket(token, Some(call.clone()));
     let channels = channels.borrow().clone();
