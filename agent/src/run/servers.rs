@@ -18,7 +18,7 @@ use crate::tools::RoleTool;
 use crate::tools::mcp::{FIND, LIST, PROMPT, READ, ServerTool, lookup_tool, show_instructions};
 use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenAnswer;
-use crate::transcript::state::servers::KnownServers;
+use crate::transcript::state::servers::{KnownServers, digest_instructions};
 
 /// Longest wait of a run for its first list, and of a turn that has an older list.
 const WAIT: Duration = Duration::from_secs(2);
@@ -193,7 +193,7 @@ impl Agent {
 }
 
 /// Decides the offer: tools keep their places, and new ones follow by name. Each notice is given once, and so are the
-/// instructions of each server.
+/// instructions of each server until it words them anew.
 fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     let mut names = known.names().to_vec();
     let mut tools = list.map(|list| offered_tools(list, known)).unwrap_or_default();
@@ -209,11 +209,12 @@ fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
     let is_new = names != known.names() || notices != known.notices();
     let text = tell_notices(&notices, known.notices());
     let servers = list.map_or(&[][..], |list| &list.servers).iter();
-    let untold = |server: &&McpServer| {
-        !server.instructions.trim().is_empty() && !known.has_told(&server.name)
-    };
+    let untold =
+        |server: &&McpServer| !server.instructions.trim().is_empty() && !known.has_told(server);
     let untold: Vec<_> = servers.filter(untold).collect();
-    let instructions = show_instructions(&untold);
+    let is_change = untold.iter().any(|server| known.has_told_before(server));
+    let instructions = show_instructions(&untold, is_change);
+    let digests = untold.iter().map(|server| digest_instructions(server)).collect();
     let told: Vec<_> = untold.iter().map(|server| server.name.clone()).collect();
     let is_new = is_new || !told.is_empty();
     let record = is_new.then_some(TranscriptRecord::ServerTools {
@@ -221,6 +222,7 @@ fn decide_offer(list: Option<&McpTools>, known: &KnownServers) -> ServerOffer {
         notices,
         text,
         told,
+        digests,
         instructions,
     });
     ServerOffer { tools, record }

@@ -289,6 +289,9 @@ pub enum TranscriptRecord {
         /// Servers whose instructions the model is shown with this.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         told: Vec<String>,
+        /// Digests of the instructions of each of those.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        digests: Vec<String>,
         /// The instructions of those servers, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instructions: Option<String>,

@@ -341,9 +341,9 @@ impl TranscriptState {
     /// Updates the tools of servers that are offered from now on, and tells the model what is new.
     fn learn_servers(&mut self, record: &TranscriptRecord) {
         match record {
-            TranscriptRecord::ServerTools { names, notices, text, told, instructions } => {
+            TranscriptRecord::ServerTools { names, notices, text, told, digests, instructions } => {
                 self.servers.order(names, notices);
-                self.servers.tell(told);
+                self.servers.tell(told, digests);
                 let texts = text.iter().chain(instructions);
                 self.chat.extend(texts.map(|text| model::user_message(&speak(text))));
             }

@@ -141,12 +141,45 @@ fn instructions_of_servers_are_shown_once_and_again_behind_a_summary() {
         said.starts_with("[CodeButler] How the company's servers") && said.ends_with(fenced),
         "{said}"
     );
-    guided.servers[0].instructions = "Today is another day.".into();
     assert_eq!(decide_offer(Some(&guided), state.servers()).record, None, "shown once");
     let compacted =
         TranscriptRecord::Compacted { upto: 1, summary: "Short.".into(), room: 0, alone: false };
     state.apply(&compacted);
     offer(&mut state, Some(&guided));
     let said = state.chat().last().unwrap()["content"].as_str().unwrap();
-    assert!(said.contains("Today is another day."), "{said}");
+    assert!(said.contains("Ask for `schema` first."), "{said}");
+}
+
+/// A regression: what a server said of its use when it came back with a new version was never shown.
+#[test]
+fn instructions_that_change_are_shown_again_but_not_without_an_end() {
+    let mut state = TranscriptState::default();
+    let mut guided = list(&["mcp__pg__q"]);
+    let mut say = |state: &mut TranscriptState, words: &str| {
+        guided.servers[0].instructions = words.to_owned();
+        let before = state.chat().len();
+        offer(state, Some(&guided));
+        state.chat()[before..].iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let first = say(&mut state, "Ask for `schema` first.");
+    assert!(first.len() == 1 && !first[0].contains("in place of"), "{first:?}");
+    let second = say(&mut state, "Ask for `tables` first.");
+    let shown = second.concat();
+    assert!(shown.contains("in place of the server's earlier ones"), "{second:?}");
+    assert!(shown.contains("Ask for `tables` first.") && !shown.contains("`schema`"), "{shown}");
+    assert!(say(&mut state, " Ask for `tables` first.\n").is_empty(), "the same words");
+    let shown = (0..20).filter(|day| !say(&mut state, &format!("It is day {day}.")).is_empty());
+    assert_eq!(shown.count(), 2, "a server that says another thing each time");
+
+    // A transcript of an earlier version has no digests.
+    let mut older = TranscriptState::default();
+    older.apply(&TranscriptRecord::ServerTools {
+        names: vec!["mcp__pg__q".into()],
+        notices: Vec::new(),
+        text: None,
+        told: vec!["pg".into()],
+        digests: Vec::new(),
+        instructions: Some("Shown.".into()),
+    });
+    assert!(say(&mut older, "Ask for `schema` first.").is_empty());
 }

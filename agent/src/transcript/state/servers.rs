@@ -1,12 +1,18 @@
 //! State of the company's servers for a role: the order in which it was offered their tools, so that the list stays
 //! as it was where nothing changed, what a search found, and what it was told.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use codebutler_wire::McpTool;
+use codebutler_wire::{McpServer, McpTool};
+use sha2::{Digest as _, Sha256};
 
 /// Tools that a search found: the newest.
 const MOST_FOUND: usize = 40;
+/// Times that a conversation is shown the instructions of one server: one that words them anew again and again would
+/// fill it.
+const MOST_TOLD: usize = 4;
+/// Bytes of a digest of instructions.
+const DIGEST: usize = 8;
 
 /// Tools and notices of the company's servers that a role knows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,7 +20,14 @@ pub struct KnownServers {
     names: Vec<String>,
     found: Vec<McpTool>,
     notices: Vec<String>,
-    told: BTreeSet<String>,
+    /// Digests of the instructions that servers were told with, the newest last. An empty one stands for any: an earlier
+    /// version has kept none.
+    told: BTreeMap<String, Vec<String>>,
+}
+
+/// The digest of a server's instructions.
+pub fn digest_instructions(server: &McpServer) -> String {
+    hex::encode(&Sha256::digest(server.instructions.trim())[..DIGEST])
 }
 
 impl KnownServers {
@@ -33,14 +46,25 @@ impl KnownServers {
         &self.notices
     }
 
-    /// True if the conversation has the instructions of a server.
-    pub fn has_told(&self, server: &str) -> bool {
-        self.told.contains(server)
+    /// True if the conversation has the latest instructions of a server, or has had others of it too often.
+    pub fn has_told(&self, server: &McpServer) -> bool {
+        self.told.get(&server.name).is_some_and(|told| {
+            let last = told.last().map(String::as_str).unwrap_or_default();
+            told.len() >= MOST_TOLD || last.is_empty() || last == digest_instructions(server)
+        })
     }
 
-    /// Notes servers whose instructions are shown. A server that words them anew does not get more room.
-    pub(super) fn tell(&mut self, servers: &[String]) {
-        self.told.extend(servers.iter().cloned());
+    /// True if the conversation has earlier instructions of a server.
+    pub fn has_told_before(&self, server: &McpServer) -> bool {
+        self.told.contains_key(&server.name)
+    }
+
+    /// Notes servers whose instructions are shown, with the digests of these.
+    pub(super) fn tell(&mut self, servers: &[String], digests: &[String]) {
+        for (at, server) in servers.iter().enumerate() {
+            let digest = digests.get(at).cloned().unwrap_or_default();
+            self.told.entry(server.clone()).or_default().push(digest);
+        }
     }
 
     /// Notes that a summary stands for what was shown: instructions are shown again behind it.
