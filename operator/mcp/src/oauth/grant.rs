@@ -41,6 +41,9 @@ pub enum TokenError {
     /// The grant is gone: a new sign-in is needed.
     #[error("the sign-in is no longer valid{0}")]
     Lost(String),
+    /// The client is what is not accepted: it has to be registered anew for a new sign-in.
+    #[error("the authorization server does not know this client any more{0}")]
+    Client(String),
     /// The server refuses, in its own words.
     #[error("the authorization server refuses: {0}")]
     Refused(String),
@@ -59,6 +62,23 @@ pub struct ClientRegistration {
     pub client_id: String,
     /// Secret of the client; public clients have none.
     pub client_secret: Option<String>,
+    /// The way in which it was registered to prove itself, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<ClientAuthMethod>,
+}
+
+/// The way in which a client proves itself at a token endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClientAuthMethod {
+    /// It sends its id alone.
+    #[serde(rename = "none")]
+    Public,
+    /// Its secret is in header `Authorization`.
+    #[serde(rename = "client_secret_basic")]
+    Basic,
+    /// Its secret is in the body.
+    #[serde(rename = "client_secret_post")]
+    Post,
 }
 
 impl fmt::Debug for ClientRegistration {
@@ -241,8 +261,12 @@ impl TokenRequest {
             form.append_pair("resource", resource.as_str());
         }
         let mut authorization = None;
-        match &client.client_secret {
-            Some(secret) if server.wants_basic => {
+        // What the server says of this client holds before what it says of all.
+        let usual =
+            if server.wants_basic { ClientAuthMethod::Basic } else { ClientAuthMethod::Post };
+        let method = client.method.unwrap_or(usual);
+        match client.client_secret.as_ref().filter(|_| method != ClientAuthMethod::Public) {
+            Some(secret) if method == ClientAuthMethod::Basic => {
                 authorization = Some(write_basic(&client.client_id, secret));
             }
             Some(secret) => {
@@ -301,7 +325,12 @@ pub fn read_registration(status: u16, body: &[u8]) -> Result<ClientRegistration,
         ));
     }
     let client_id = text_at("client_id").ok_or(TokenError::Form("client_id"))?;
-    Ok(ClientRegistration { client_id, client_secret: text_at("client_secret") })
+    let method = value.get("token_endpoint_auth_method").cloned().unwrap_or_default();
+    Ok(ClientRegistration {
+        client_id,
+        client_secret: text_at("client_secret").filter(|secret| !secret.is_empty()),
+        method: serde_json::from_value(method).ok(),
+    })
 }
 
 pub(super) fn cut(words: &str) -> String {
@@ -327,7 +356,8 @@ mod tests {
     }
 
     fn link() -> AuthorizationLink {
-        let client = ClientRegistration { client_id: "us".into(), client_secret: None };
+        let client =
+            ClientRegistration { client_id: "us".into(), client_secret: None, method: None };
         let redirect = Url::parse("https://gateway.example/back").unwrap();
         let resource = Url::parse("https://m.example/mcp").unwrap();
         let others = [
@@ -380,8 +410,11 @@ mod tests {
 
     #[test]
     fn a_secret_goes_into_a_header_where_a_server_takes_it_nowhere_else() {
-        let client =
-            ClientRegistration { client_id: "a:b".into(), client_secret: Some("c d".into()) };
+        let client = ClientRegistration {
+            client_id: "a:b".into(),
+            client_secret: Some("c d".into()),
+            method: None,
+        };
         let resource = Url::parse("https://m.example/mcp").unwrap();
         let server = AuthorizationServer { wants_basic: true, ..server() };
         let request = TokenRequest::of_refresh(&server, &client, "r", Some(&resource));
@@ -389,10 +422,31 @@ mod tests {
         assert!(!request.body.contains("client"), "{}", request.body);
     }
 
+    /// A regression: servers register a client in another way than it has asked for, and refuse it in any other.
+    #[test]
+    fn a_client_proves_itself_as_it_was_registered() {
+        let request = |method: &str| {
+            let answer = json!({
+                "client_id": "us", "client_secret": "s3cret", "token_endpoint_auth_method": method,
+            });
+            let client = read_registration(201, answer.to_string().as_bytes()).unwrap();
+            TokenRequest::of_refresh(&server(), &client, "r", None)
+        };
+        let basic = request("client_secret_basic");
+        assert!(basic.authorization.is_some() && !basic.body.contains("client"), "{}", basic.body);
+        let post = request("client_secret_post");
+        assert!(post.authorization.is_none() && post.body.contains("client_secret=s3cret"));
+        let public = request("none");
+        assert!(public.authorization.is_none() && public.body.contains("client_id=us"));
+        assert!(!public.body.contains("s3cret"), "{}", public.body);
+        assert!(request("private_key_jwt").body.contains("s3cret"), "as usual at this server");
+    }
+
     /// A regression: Entra refuses each request that names a resource.
     #[test]
     fn a_resource_is_left_out_of_all_requests_where_there_is_none() {
-        let client = ClientRegistration { client_id: "us".into(), client_secret: None };
+        let client =
+            ClientRegistration { client_id: "us".into(), client_secret: None, method: None };
         let redirect = Url::parse("https://gateway.example/back").unwrap();
         let link = AuthorizationLink::new(&server(), &client, &redirect, (None, None), &[]);
         assert!(!link.url.as_str().contains("resource"), "{}", link.url);
@@ -414,8 +468,11 @@ mod tests {
     #[test]
     fn secrets_are_not_shown() {
         let link = link();
-        let client =
-            ClientRegistration { client_id: "us".into(), client_secret: Some("s3cret".into()) };
+        let client = ClientRegistration {
+            client_id: "us".into(),
+            client_secret: Some("s3cret".into()),
+            method: None,
+        };
         let resource = Url::parse("https://m.example/mcp").unwrap();
         let request = TokenRequest::of_refresh(&server(), &client, "r3fresh", Some(&resource));
         assert!(

@@ -278,8 +278,12 @@ pub fn read_protected_resource(
         });
     }
     let servers = texts_at(&value, "authorization_servers");
-    let authorization_servers: Vec<Url> =
+    let mut authorization_servers: Vec<Url> =
         servers.iter().filter_map(|url| Url::parse(url).ok()).collect();
+    if authorization_servers.is_empty() && servers.is_empty() {
+        // RFC 9728 lets it be left out: the server's own origin issues the tokens then, as without metadata.
+        authorization_servers = ProtectedResource::of_origin(server)?.authorization_servers;
+    }
     if authorization_servers.is_empty() {
         return Err(MetadataError::Field("authorization_servers"));
     }

@@ -8,8 +8,8 @@ mod metadata;
 mod tokens;
 
 pub use grant::{
-    AuthorizationLink, ClientRegistration, PkcePair, TokenError, TokenRequest, is_own_parameter,
-    read_registration, registration_request,
+    AuthorizationLink, ClientAuthMethod, ClientRegistration, PkcePair, TokenError, TokenRequest,
+    client_document, is_own_parameter, read_registration, registration_request,
 };
 pub use metadata::{
     AuthorizationServer, MetadataError, ProtectedResource, ResourceChallenge, StatedAuthority,

@@ -33,19 +33,18 @@ impl fmt::Debug for ServerTokens {
 const PASSING: [&str; 4] = ["temporarily_unavailable", "server_error", "slow_down", "ratelimited"];
 /// Errors that only a new sign-in mends: those of RFC 6749, and those of servers with words of their own (GitHub,
 /// Slack).
-const LOST: [&str; 11] = [
+const LOST: [&str; 7] = [
     "invalid_grant",
-    "invalid_client",
-    "unauthorized_client",
     "bad_refresh_token",
     "bad_verification_code",
-    "incorrect_client_credentials",
     "invalid_refresh_token",
     "token_expired",
     "token_revoked",
-    "bad_client_secret",
     "invalid_code",
 ];
+/// The same of errors about the client.
+const CLIENT: [&str; 4] =
+    ["invalid_client", "unauthorized_client", "incorrect_client_credentials", "bad_client_secret"];
 /// Kinds of tokens that are sent as `Bearer`. Slack says whose its tokens are.
 const BEARERS: [&str; 3] = ["bearer", "user", "bot"];
 
@@ -68,6 +67,8 @@ pub fn read_tokens(
             old.is_some() && status < 429 && !PASSING.contains(&&*code) && error.is_string();
         return Err(if LOST.contains(&&*code) {
             TokenError::Lost(cut(&about))
+        } else if CLIENT.contains(&&*code) {
+            TokenError::Client(cut(&about))
         } else if is_final {
             TokenError::Lost(cut(&format!(": {code}{about}")))
         } else {
@@ -126,6 +127,10 @@ mod tests {
         let refused = |status, code: &str, old| {
             read_tokens(status, format!(r#"{{"error":"{code}"}}"#).as_bytes(), old)
         };
+        for code in ["invalid_client", "incorrect_client_credentials"] {
+            let answer = refused(401, code, Some("old"));
+            assert_eq!(answer, Err(TokenError::Client(String::new())), "{code}");
+        }
         assert_eq!(
             refused(400, "invalid_scope", Some("old")),
             Err(TokenError::Lost(": invalid_scope".into())),

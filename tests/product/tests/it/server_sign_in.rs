@@ -175,6 +175,7 @@ async fn one_person_signs_in_and_the_role_calls_renews_and_loses_the_grant() {
     assert!(said.ephemeral_for.is_none() && said.text.contains(&called), "{}", said.text);
     let (_, only) = library.link(&root, 1).await;
     assert_eq!(only, ben);
+    assert_eq!(authority.clients(), 1, "the client is as good as before");
     team.message(&root, "I can't look any more.").await;
     assert_eq!(server.calls().len(), 2);
     library.condition("McpSignInNeeded", "no longer valid").await;
@@ -364,6 +365,8 @@ async fn a_missing_right_is_named_and_its_person_can_add_it() {
         search(),
         ScriptStep::say("I lack a right."),
         search(),
+        ScriptStep::say("It is still missing."),
+        search(),
         ScriptStep::say("It is on the page."),
     ];
     let library = Library::open(ModelScript::of("coder", steps), PagesAccess::Slack).await;
@@ -384,8 +387,14 @@ async fn a_missing_right_is_named_and_its_person_can_add_it() {
     assert!(asked.text.contains("wants the right `files:read`"), "{}", asked.text);
     assert!(!messages.iter().any(|one| one.shown.contains("no longer valid")), "{messages:?}");
 
+    // Each message brings a link, and all of them are of one client.
+    team.says("ana", Some(&root), "@codebutler.coder try again");
+    team.message(&root, "It is still missing.").await;
+    library.link(&root, 2).await;
+    assert_eq!(authority.clients(), 2);
+
     // It is asked for beside the earlier ones.
-    let wider = library.sign_in(&root, 1).await;
+    let wider = library.sign_in(&root, 2).await;
     assert!(wider.contains("scope=mcp%3Atools+offline_access+files%3Aread"), "{wider}");
     assert_eq!(authority.clients(), 2, "the first one may not ask for so much");
     team.message(&root, "It is on the page.").await;

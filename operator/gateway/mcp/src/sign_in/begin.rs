@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::mcp_grants::seconds_now;
-use codebutler_mcp::oauth::AuthorizationLink;
+use codebutler_mcp::oauth::{AuthorizationLink, ClientRegistration};
 use rand::Rng as _;
 use sha2::{Digest as _, Sha256};
 use url::Url;
@@ -56,7 +56,10 @@ pub async fn check_sign_in(
     let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
     let can_register = found.authority.registration_endpoint.is_some();
-    if named.is_none() && !can_register && known_client(&stored, &found, &redirect).is_none() {
+    if named.is_none()
+        && !can_register
+        && known_clients(&stored, &found, &redirect).next().is_none()
+    {
         return Err(SignInError::NoRegistration { redirect: redirect.to_string() });
     }
     Ok(stored)
@@ -77,13 +80,11 @@ pub async fn begin_sign_in(
     let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
     let scope = found.scope.as_deref();
-    let known = known_client(&stored, &found, &redirect);
-    let known = known.and_then(|known| Some((known.registered.clone()?, known.may_ask.clone())));
-    let is_enough = !stored.has_unfinished()
-        && known.as_ref().is_some_and(|(_, may)| covers(may.as_deref(), scope));
+    let known = choose_client(known_clients(&stored, &found, &redirect), scope);
+    let (known, is_enough) = known.map_or((None, false), |(known, covers)| (Some(known), covers));
     let registered = match (&named, known) {
         (Some(_), _) => None,
-        (None, Some(known)) if is_enough => Some(known),
+        (None, Some(known)) if is_enough && !stored.has_unfinished() => Some(known),
         (None, known) => match register_client(context, &found.authority, &redirect, scope).await {
             Ok(client) => Some(client),
             Err(error) => Some(known.ok_or(error)?),
@@ -114,10 +115,7 @@ pub async fn begin_sign_in(
         until: seconds_now() + LIFE,
     };
     let was_lost = update_stored(context, place, |stored| {
-        // A client is registered once, whatever comes of this sign-in; that of tokens in use stays.
-        if stored.tokens.is_none() {
-            stored.client = Some(client.clone());
-        }
+        stored.keep_client(&client);
         stored.add_pending(pending.clone());
         stored.lost.is_some() || stored.tokens.is_some()
     })
@@ -143,17 +141,30 @@ async fn find_authority(
     discover_authority(context, &wish, challenge).await
 }
 
-/// The client that was registered at this authorization server for this address.
-fn known_client<'a>(
+/// A client, and the scope that it was registered for.
+type ScopedClient = (ClientRegistration, Option<String>);
+
+/// The clients that were registered at this authorization server for this address, the newest first.
+fn known_clients<'a>(
     stored: &'a StoredSignIn,
-    found: &ServerAuthority,
-    redirect: &Url,
-) -> Option<&'a StoredClient> {
-    stored.client.as_ref().filter(|known| {
-        known.registered.is_some()
-            && known.authority.issuer == found.authority.issuer
-            && known.redirect == *redirect
-    })
+    found: &'a ServerAuthority,
+    redirect: &'a Url,
+) -> impl Iterator<Item = ScopedClient> + 'a {
+    let all = stored.newest.iter().chain(&stored.client);
+    let here = all.filter(move |known| {
+        known.authority.issuer == found.authority.issuer && known.redirect == *redirect
+    });
+    here.filter_map(|known| Some((known.registered.clone()?, known.may_ask.clone())))
+}
+
+/// The first client that may ask for a scope; else the first of all. True where it may.
+fn choose_client(
+    known: impl Iterator<Item = ScopedClient>,
+    scope: Option<&str>,
+) -> Option<(ScopedClient, bool)> {
+    let mut known: Vec<_> = known.collect();
+    let enough = known.iter().position(|(_, may)| covers(may.as_deref(), scope));
+    (!known.is_empty()).then(|| (known.swap_remove(enough.unwrap_or(0)), enough.is_some()))
 }
 
 /// True for a client that may ask for a scope, as far as it is known what it was registered for.
@@ -182,6 +193,23 @@ pub(super) fn ticket_id(ticket: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_may_ask_for_a_scope_is_used_again() {
+        let client = |id: &str, may: &str| {
+            let registered =
+                ClientRegistration { client_id: id.into(), client_secret: None, method: None };
+            (registered, Some(may.to_owned()))
+        };
+        let both = || [client("wider", "read write"), client("first", "read")].into_iter();
+        let chosen =
+            |scope| choose_client(both(), scope).map(|((one, _), may)| (one.client_id, may));
+        assert_eq!(chosen(Some("read write")), Some(("wider".into(), true)));
+        assert_eq!(chosen(Some("delete")), Some(("wider".into(), false)));
+        let less = choose_client([client("first", "read")].into_iter(), Some("write"));
+        assert!(less.is_some_and(|(_, is_enough)| !is_enough));
+        assert!(choose_client(std::iter::empty(), None).is_none());
+    }
 
     #[test]
     fn a_client_that_was_registered_for_less_is_not_enough() {

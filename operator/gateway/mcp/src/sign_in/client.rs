@@ -34,7 +34,7 @@ pub(super) async fn read_client(
     let secret = context.open_secret(&place.key.namespace, named, to).await?;
     let client_id = secret.value(secret_key::CLIENT_ID)?;
     let client_secret = secret.value(secret_key::CLIENT_SECRET).ok();
-    Ok(Some(ClientRegistration { client_id, client_secret }))
+    Ok(Some(ClientRegistration { client_id, client_secret, method: None }))
 }
 
 /// The client of a sign-in or a refresh.

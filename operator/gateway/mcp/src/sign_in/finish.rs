@@ -128,8 +128,11 @@ pub async fn finish_sign_in(
                 if stored.tokens.is_none() {
                     stored.client = None;
                 }
+                stored.newest.take_if(|newest| *newest == pending.client);
             };
-            if matches!(error, SignInError::Token(TokenError::Lost(_)))
+            let is_lost =
+                |error: &TokenError| matches!(error, TokenError::Lost(_) | TokenError::Client(_));
+            if matches!(&error, SignInError::Token(error) if is_lost(error))
                 && let Err(error) = update_stored(context, place, forget).await
             {
                 tracing::warn!(%error, "oauth_client_removal_failed");
@@ -137,11 +140,7 @@ pub async fn finish_sign_in(
             return Err(error.into());
         }
     };
-    let kept = update_stored(context, place, |stored| {
-        stored.tokens = Some(tokens.clone());
-        stored.client = Some(pending.client.clone());
-        stored.lost = None;
-    });
+    let kept = update_stored(context, place, |stored| stored.finish(&pending.client, &tokens));
     kept.await.map_err(SignInError::Store)?;
     context.mcp.grants.cell(&grant_key(place)).keep(None);
     Ok(())

@@ -84,7 +84,11 @@ impl ServerGrant {
             Ok(None) if !is_spent && !token.is_over() => Ok(Some(self.adopt(token))),
             Ok(None) => Ok(None),
             Err(SignInError::Token(TokenError::Lost(words))) => {
-                self.lose(tokens, &words).await;
+                self.lose(tokens, &words, false).await;
+                Ok(None)
+            }
+            Err(SignInError::Token(TokenError::Client(words))) => {
+                self.lose(tokens, &words, true).await;
                 Ok(None)
             }
             Err(error) if is_spent || token.is_over() => Err(error),
@@ -144,8 +148,8 @@ impl ServerGrant {
         Ok(Some(newer.known()))
     }
 
-    /// The grant was taken back: a person has to sign in again.
-    async fn lose(&self, tokens: &StoredTokens, words: &str) {
+    /// The grant was taken back, or the client is not known any more: a person has to sign in again.
+    async fn lose(&self, tokens: &StoredTokens, words: &str, is_client: bool) {
         let words: String = words.trim_start_matches([':', ' ']).chars().take(WORDS).collect();
         tracing::warn!(
             repo = self.place.key.repo,
@@ -154,8 +158,7 @@ impl ServerGrant {
         );
         let lose = |stored: &mut StoredSignIn| {
             if stored.tokens.as_ref() == Some(tokens) {
-                (stored.tokens, stored.client) = (None, None);
-                stored.lost = Some(words.clone());
+                stored.lose(&words, is_client);
             }
         };
         if let Err(error) = update_stored(&self.context, &self.place, lose).await {

@@ -165,6 +165,9 @@ pub struct StoredSignIn {
     pub url: String,
     /// Authorization server and client that issue the tokens.
     pub client: Option<StoredClient>,
+    /// The client that was registered last, where it is another one: for a right that the tokens in use lack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<StoredClient>,
     /// Tokens of the server, once a person has signed in.
     pub tokens: Option<StoredTokens>,
     /// The authorization server's words when it took the grant back.
@@ -174,6 +177,33 @@ pub struct StoredSignIn {
 }
 
 impl StoredSignIn {
+    /// Keeps a client that a link is of: it is registered once, whatever comes of the sign-in. That of tokens in use
+    /// stays beside it.
+    pub fn keep_client(&mut self, client: &StoredClient) {
+        if self.tokens.is_none() {
+            self.client = Some(client.clone());
+        } else if self.client.as_ref() != Some(client) && client.registered.is_some() {
+            self.newest = Some(client.clone());
+        }
+    }
+
+    /// Notes that a person has signed in with a client.
+    pub fn finish(&mut self, client: &StoredClient, tokens: &StoredTokens) {
+        self.tokens = Some(tokens.clone());
+        self.client = Some(client.clone());
+        self.newest.take_if(|newest| newest == client);
+        self.lost = None;
+    }
+
+    /// Notes that tokens are good no more. Their client stays, unless it is what is not accepted.
+    pub fn lose(&mut self, words: &str, is_client: bool) {
+        self.tokens = None;
+        if is_client {
+            (self.client, self.newest) = (None, None);
+        }
+        self.lost = Some(words.to_owned());
+    }
+
     /// Adds a sign-in that waits, in place of an earlier one of the same person and Thread.
     pub fn add_pending(&mut self, pending: PendingSignIn) {
         let now = seconds_now();
@@ -304,4 +334,50 @@ fn parse_stored(secret: &Secret, place: &ServerPlace) -> StoredSignIn {
 
 fn data_key(place: &ServerPlace) -> String {
     format!("{}.{}", place.key.repo, place.key.server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(id: &str, scope: &str) -> StoredClient {
+        let value = json!({
+            "authority": {
+                "issuer": "https://a.example", "authorization_endpoint": "https://a.example/authorize",
+                "token_endpoint": "https://a.example/token", "registration_endpoint": null, "scopes": [],
+                "allows_public_clients": true, "wants_basic": false, "names_issuer": false,
+            },
+            "redirect": "https://gateway.example/back",
+            "registered": {"client_id": id, "client_secret": null},
+            "may_ask": scope,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn tokens(access: &str) -> StoredTokens {
+        serde_json::from_value(json!({"access": access, "since": 1, "by": "U1"})).unwrap()
+    }
+
+    /// A regression: the client of a link that adds a right was kept nowhere, so each message registered another one.
+    #[test]
+    fn a_client_is_kept_beside_the_one_of_tokens_in_use() {
+        let (first, wider) = (client("first", "read"), client("wider", "read write"));
+        let mut stored = StoredSignIn::default();
+        stored.keep_client(&first);
+        assert!(stored.client.as_ref() == Some(&first) && stored.newest.is_none());
+        stored.finish(&first, &tokens("t1"));
+        stored.keep_client(&first);
+        assert!(stored.newest.is_none());
+        stored.keep_client(&wider);
+        let kept: StoredSignIn =
+            serde_json::from_slice(&serde_json::to_vec(&stored).unwrap()).unwrap();
+        assert!(kept.client.as_ref() == Some(&first) && kept.newest.as_ref() == Some(&wider));
+        stored.finish(&wider, &tokens("t2"));
+        assert!(stored.client.as_ref() == Some(&wider) && stored.newest.is_none());
+
+        stored.lose("revoked", false);
+        assert!(stored.tokens.is_none() && stored.client.as_ref() == Some(&wider));
+        stored.lose("unknown client", true);
+        assert!(stored.client.is_none() && stored.lost.as_deref() == Some("unknown client"));
+    }
 }

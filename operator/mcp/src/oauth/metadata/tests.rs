@@ -175,3 +175,17 @@ fn pkce_that_metadata_is_silent_about_is_used_where_a_person_has_stated_it() {
         assert_eq!(read(&named, true), Err(MetadataError::NoPkce), "it names what it knows");
     }
 }
+
+/// A regression: a sign-in could not begin at a server whose metadata leaves out who issues its tokens.
+#[test]
+fn a_resource_that_names_no_authorization_server_has_its_own() {
+    let read = |servers: serde_json::Value| {
+        let body = json!({"resource": "https://m.example/mcp", "authorization_servers": servers});
+        read_protected_resource(body.to_string().as_bytes(), &url("https://m.example/mcp"))
+    };
+    for none in [json!(null), json!([])] {
+        let resource = read(none).unwrap();
+        assert_eq!(texts(&resource.authorization_servers), ["https://m.example/"]);
+    }
+    assert_eq!(read(json!(["nowhere"])), Err(MetadataError::Field("authorization_servers")));
+}
