@@ -1,12 +1,14 @@
 //! Resources and prompts, as a server answers for them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::answer::{json_response, rpc_error, rpc_result};
+use super::answer::{json_response, rpc_error, rpc_result, stream_body};
 use super::{McpServer, PlayedServer, asking};
 
 impl McpServer {
@@ -14,6 +16,22 @@ impl McpServer {
     pub fn set_instructions(&self, words: &str) {
         *self.state.instructions.lock() = Some(words.to_owned());
     }
+
+    /// Leaves requests for its list of tools without an answer until they are not held back any more.
+    pub fn hold_lists(&self, holds: bool) {
+        self.state.held.send_replace(holds);
+    }
+}
+
+/// Answers a request for the list of tools once lists are not held back any more.
+pub(super) fn hold_list(state: &Arc<PlayedServer>, message: &Value) -> Response {
+    let (mut held, state, message) = (state.held.subscribe(), Arc::clone(state), message.clone());
+    let answer = async move {
+        let _ = held.wait_for(|held| !held).await.is_ok();
+        let answer = super::answer_request(&state, "tools/list", &message);
+        Ok::<_, Infallible>(Bytes::from(format!("event: message\ndata: {answer}\n\n")))
+    };
+    stream_body(Body::from_stream(futures::stream::once(answer)))
 }
 
 /// Answers what is no request for tools.

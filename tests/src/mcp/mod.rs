@@ -19,7 +19,7 @@ use axum::response::Response;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use self::answer::{json_response, respond, rpc_error, rpc_result};
 use self::authority::{AuthorityState, SignInAuthority};
@@ -88,6 +88,8 @@ struct PlayedServer {
     calls: Mutex<Vec<ReceivedCall>>,
     cancelled: Mutex<HashSet<String>>,
     lists: Mutex<usize>,
+    /// True while lists of tools are not answered.
+    held: watch::Sender<bool>,
     /// Words with which it fails, and for how many messages.
     failing: Mutex<Option<(String, usize)>>,
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
@@ -139,6 +141,7 @@ impl McpServer {
             calls: Mutex::default(),
             cancelled: Mutex::default(),
             lists: Mutex::default(),
+            held: watch::channel(false).0,
             failing: Mutex::default(),
             declared: Mutex::default(),
             asked: Mutex::default(),
@@ -365,6 +368,7 @@ fn receive_message(state: &Arc<PlayedServer>, headers: &HeaderMap, body: &Bytes)
     }
     match method {
         "tools/call" => call_tool(state, &message),
+        "tools/list" if *state.held.borrow() => content::hold_list(state, &message),
         "resources/read" => content::read_resource(state, &message),
         method => json_response(StatusCode::OK, &answer_request(state, method, &message)),
     }

@@ -8,7 +8,7 @@ mod record;
 mod usage;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::wire::{ErrorCode, MCP_PREFIX, McpCall, McpResult};
@@ -50,6 +50,8 @@ const KEY: usize = 200;
 const STEPS: usize = 8;
 /// Characters of the line about a start.
 const START: usize = 160;
+/// The wait of a call for a list of tools that has to be read anew.
+const LISTED: Duration = Duration::from_secs(10);
 /// Most bytes of a call's arguments.
 const ARGUMENTS: usize = 1 << 20;
 
@@ -252,7 +254,8 @@ impl CallRun {
             let waits = sessions.start_of(place)?;
             Some(plain.line(&format!("{} is starting: {waits}", self.name()), START))
         };
-        let (people, opening) = (&self.servers.people, Box::pin(sessions.open_listed(place)));
+        let (people, opening) =
+            (&self.servers.people, Box::pin(sessions.open_listed(place, LISTED)));
         let (open, list) = watch_start(people, &self.caller, find_start, opening).await?;
         let list = list.map_err(|error| Arc::new(LinkError::of_session(error, &place.spec)))?;
         let usable = || list.tools.iter().filter(|tool| self.server.filter.allows(&tool.name));

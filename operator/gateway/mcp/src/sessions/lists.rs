@@ -223,34 +223,39 @@ impl SessionPool {
     /// # Errors
     /// As opening does, or because the list can't be read.
     pub async fn ask(&self, place: &ServerPlace) -> Result<Arc<ServerList>, SharedFailure> {
-        let opened = self.open_listed(place).await;
+        let opened = self.open_listed(place, Duration::MAX).await;
         self.0.state.lock().asked.remove(&place.key);
         let (_open, listed) = opened?;
         if let Ok(list) = &listed {
             self.report(place, describe_list(place, list));
         }
-        listed.map_err(|error| {
-            let error = Arc::new(LinkError::of_session(error, &place.spec));
-            self.report(place, SessionOutcome::Failed(error.to_string()));
-            self.post_trouble(place, &error);
-            let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
-            self.0.state.lock().failed.insert(place.key.clone(), failed);
-            error
-        })
+        listed.map_err(|error| self.note_failure(place, error))
+    }
+
+    /// Reports that a list can't be read, and keeps the reason.
+    fn note_failure(&self, place: &ServerPlace, error: McpError) -> SharedFailure {
+        let error = Arc::new(LinkError::of_session(error, &place.spec));
+        self.report(place, SessionOutcome::Failed(error.to_string()));
+        self.post_trouble(place, &error);
+        let failed = (Instant::now(), place.fingerprint(), Arc::clone(&error));
+        self.0.state.lock().failed.insert(place.key.clone(), failed);
+        error
     }
 
     /// An open session with its list as it is now. A session that can't list is replaced once: credentials that were
     /// replaced are in force with a new one, so is a server that came back, and one failure of a remote server is no
-    /// news.
+    /// news. A list is waited for for at most `patience`.
     ///
     /// # Errors
-    /// As opening does.
+    /// As opening does, or because the list is still being read.
     pub async fn open_listed(
         &self,
         place: &ServerPlace,
+        patience: Duration,
     ) -> Result<(SessionUse, Result<Arc<ServerList>, McpError>), SharedFailure> {
+        let late = |_| self.failure(place, STALE).unwrap_or_else(|| unlisted(patience));
         let open = self.open(place).await?;
-        let listed = self.list_of(&open).await;
+        let listed = timeout(patience, self.list_of(place, &open)).await.map_err(late)?;
         let is_news = |error: &McpError| {
             let is_remote = place.spec.url.is_some();
             !(is_sign_in(error) || error.is_lost_connection())
@@ -260,19 +265,38 @@ impl SessionPool {
             Err(error) if !is_news(&error) => {
                 self.drop_session(&open);
                 let open = self.open(place).await?;
-                let listed = self.list_of(&open).await;
+                let listed = timeout(patience, self.list_of(place, &open)).await.map_err(late)?;
                 Ok((open, listed))
             }
             listed => Ok((open, listed)),
         }
     }
 
-    /// The list of an open session as it is now, as far as its server announces changes.
+    /// The list of an open session as it is now, as far as its server announces changes. It is read to its end even
+    /// where nobody waits for it any more.
     ///
     /// # Errors
     /// When it can't be read.
-    pub async fn list_of(&self, open: &SessionUse) -> Result<Arc<ServerList>, McpError> {
-        self.current_list(&open.0).await
+    async fn list_of(
+        &self,
+        place: &ServerPlace,
+        open: &SessionUse,
+    ) -> Result<Arc<ServerList>, McpError> {
+        if let Some(list) = self.fresh_list(&open.0) {
+            return Ok(list);
+        }
+        let (pool, place) = (self.clone(), place.clone());
+        let open = SessionUse::new(Arc::clone(&open.0));
+        let reading = self.0.tasks.spawn(async move {
+            let listed = pool.current_list(&open.0).await;
+            if let Err(error @ McpError::Timeout { .. }) = &listed {
+                pool.note_failure(&place, error.clone());
+            }
+            listed
+        });
+        // The task is cut off at the end of the term alone.
+        let over = || McpError::Closed { said: String::new() };
+        reading.await.ok().flatten().unwrap_or_else(|| Err(over()))
     }
 
     pub(super) async fn current_list(
@@ -336,6 +360,12 @@ impl SessionPool {
         let announces = open.session.announces_changes("tools");
         (*of == open.fingerprint && is_fresh(list.age(), announces)).then(|| Arc::clone(list))
     }
+}
+
+/// A list that takes longer than a call waits for it: it is read on.
+fn unlisted(patience: Duration) -> SharedFailure {
+    let waits = format!("its list of tools has not come within {} s", patience.as_secs());
+    Arc::new(LinkError::Starting(waits))
 }
 
 /// True for a list that is not read again before its server says that it has changed.

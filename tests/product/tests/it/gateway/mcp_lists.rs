@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use codebutler_testbed::mcp::ToolAnswer;
 use serde_json::{Value, json};
 
-use super::mcp::{Office, TOOLS, names, reading};
+use super::mcp::{Office, TOOLS, names, reading, sentence};
 use super::servers::READY;
 use super::{World, answer, eventually, set_tools};
 
@@ -93,6 +93,30 @@ async fn a_server_that_hangs_is_waited_for_once() {
     assert!(first < Duration::from_millis(2_500), "{first:?}");
     let (_, second) = office.tools_now().await;
     assert!(second < AT_ONCE, "{second:?}");
+}
+
+/// A regression: a call waited for as long for a list that does not come as for its own answer, 90 seconds.
+#[tokio::test]
+async fn a_list_that_does_not_come_holds_a_call_up_for_seconds_and_is_used_once_it_is_there() {
+    let office = Office::open(json!({})).await;
+    office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
+    office.server.hold_lists(true);
+    let (tools, took) = office.tools_now().await;
+    assert!(tools["notices"][0].as_str().unwrap().contains("has not answered yet"), "{tools}");
+    assert!(took < Duration::from_millis(2_500), "{took:?}");
+    let begun = Instant::now();
+    let (status, refused) = office.call("k1", "search", json!({})).await;
+    let (said, took) = (sentence(&refused), begun.elapsed());
+    assert!(said.contains("its list of tools has not come within 10 s"), "{status} {refused}");
+    assert!(said.contains("was not run. Nothing is wrong with it"), "{said}");
+    assert!(took < Duration::from_secs(25), "{took:?}");
+    assert!(office.server.calls().is_empty());
+    // It is read on all the time.
+    office.server.hold_lists(false);
+    office.tools(|tools| names(tools) == ["mcp__tracker__search"]).await;
+    assert_eq!(office.server.lists(), 1);
+    let (status, found) = office.call("k2", "search", json!({})).await;
+    assert_eq!((status, &found["text"]), (200, &json!("found")), "{found}");
 }
 
 #[tokio::test]
