@@ -327,7 +327,8 @@ impl SessionPool {
         let callers = Arc::<SessionCallers>::default();
         let setup = self.setup(place, &callers);
         self.remember_secrets(&place.key, &opened.secrets.all());
-        let session = Box::pin(ServerSession::open(opened.link, setup)).await;
+        let starting = Box::pin(ServerSession::open(opened.link, setup));
+        let session = Box::pin(self.keep_starting(place, starting)).await;
         let (session, events) =
             session.map_err(|error| LinkError::of_session(error, &place.spec))?;
         let open = Arc::new(OpenSession {

@@ -1,6 +1,7 @@
 //! Setup of sessions: what servers are told of this client. Also lists that are kept without a session: those that
 //! looks in the background have read, so that a role's first turn waits for no server that was ever listed.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,30 @@ use crate::place::ServerPlace;
 use crate::questions::sampling::SessionSampling;
 use crate::questions::{SessionCallers, SessionQuestions};
 
+/// Time for a program in a pod to answer: `npx` and `uvx` load it first.
+const PROGRAM_START: Duration = Duration::from_mins(2);
+
 impl SessionPool {
+    /// Waits for the start of a session. The pod of one is in use meanwhile, however soon an unused one goes.
+    pub(super) async fn keep_starting<T>(
+        &self,
+        place: &ServerPlace,
+        starting: impl Future<Output = T>,
+    ) -> T {
+        let third = Duration::from_secs((place.spec.idle_seconds / 3).max(1).into());
+        let mut starting = pin!(starting);
+        loop {
+            tokio::select! {
+                started = &mut starting => return started,
+                () = tokio::time::sleep(third) => {
+                    if place.spec.image.is_some() {
+                        self.0.pods.keep_pod(place).await;
+                    }
+                }
+            }
+        }
+    }
+
     /// The setup of a session of roles.
     pub(super) fn setup(&self, place: &ServerPlace, callers: &Arc<SessionCallers>) -> SessionSetup {
         let questions = SessionQuestions {
@@ -122,6 +146,7 @@ fn setup_session(
     questions: Arc<dyn QuestionHandler>,
     sampling: Option<Arc<dyn SamplingHandler>>,
 ) -> SessionSetup {
+    let usual = SessionLimits::default();
     SessionSetup {
         questions: Some(questions),
         sampling,
@@ -129,8 +154,9 @@ fn setup_session(
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: SessionLimits {
+            start: if place.spec.image.is_some() { PROGRAM_START } else { usual.start },
             call_idle: Duration::from_secs(place.spec.call_seconds.into()),
-            ..SessionLimits::default()
+            ..usual
         },
     }
 }
@@ -156,5 +182,20 @@ mod tests {
         let mounted = roots(json!({"worktree": "ReadOnly"}));
         assert_eq!(mounted[0].as_str(), "file:///workspace");
         assert!(roots(json!({})).is_empty());
+    }
+
+    /// A regression: a program that `npx` loads was ended after thirty seconds, each time anew.
+    #[test]
+    fn a_program_that_is_loaded_at_its_start_has_time_for_that() {
+        let repo = Arc::new(testing::repo(&json!({})));
+        let start = |spec: serde_json::Value| {
+            let spec = serde_json::from_value(spec).unwrap();
+            setup_look(&ServerPlace::new(&repo, &spec, None)).limits.start
+        };
+        let program =
+            json!({"name": "files", "image": "node:22", "command": ["npx", "-y", "files"]});
+        assert_eq!(start(program), PROGRAM_START);
+        let remote = json!({"name": "docs", "url": "https://docs.example/mcp"});
+        assert_eq!(start(remote), SessionLimits::default().start);
     }
 }
