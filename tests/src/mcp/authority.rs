@@ -64,6 +64,8 @@ enum AuthorityHabits {
     Standard,
     /// Errors of tokens have a status of success and words of their own.
     GitHub,
+    /// It registers no clients: their ids are addresses of documents that describe them.
+    Documents,
     /// Its metadata is redirected and names no methods of PKCE, and requests may not name a resource.
     Entra,
 }
@@ -197,6 +199,11 @@ impl SignInAuthority {
         self.state.book.lock().habits = AuthorityHabits::Entra;
     }
 
+    /// Registers no clients, and reads the document that a client's id is the address of.
+    pub fn read_documents(&self) {
+        self.state.book.lock().habits = AuthorityHabits::Documents;
+    }
+
     /// Shows people a page where its metadata is looked for first.
     pub fn show_front_page(&self) {
         self.state.book.lock().has_front_page = true;
@@ -270,11 +277,43 @@ async fn serve_metadata(State(state): Shared) -> Json<Value> {
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
     });
-    let is_silent = state.book.lock().habits == AuthorityHabits::Entra;
-    if let Some(fields) = metadata.as_object_mut().filter(|_| is_silent) {
-        fields.remove("code_challenge_methods_supported");
+    let habits = state.book.lock().habits;
+    if let Some(fields) = metadata.as_object_mut() {
+        match habits {
+            AuthorityHabits::Entra => {
+                fields.remove("code_challenge_methods_supported");
+            }
+            AuthorityHabits::Documents => {
+                fields.remove("registration_endpoint");
+                fields.insert("client_id_metadata_document_supported".to_owned(), json!(true));
+                let methods = json!(["none"]);
+                fields.insert("token_endpoint_auth_methods_supported".to_owned(), methods);
+            }
+            AuthorityHabits::Standard | AuthorityHabits::GitHub => {}
+        }
     }
     Json(metadata)
+}
+
+/// Reads the document that a client's id is the address of. Such a client has no secret.
+async fn read_document(state: &AuthorityState, asked: &FormFields) -> Option<()> {
+    let id = asked.get("client_id")?;
+    if state.book.lock().habits != AuthorityHabits::Documents {
+        return None;
+    }
+    let client = reqwest::Client::builder().no_proxy().build().ok()?;
+    let read = client.get(id).send().await.ok()?.error_for_status().ok()?;
+    let document: Value = read.json().await.ok()?;
+    if document["client_id"] != json!(id) || document["token_endpoint_auth_method"] != "none" {
+        return None;
+    }
+    let redirects = document["redirect_uris"].as_array()?.iter().filter_map(Value::as_str);
+    let redirects = redirects.map(str::to_owned).collect();
+    let scopes = asked.get("scope").map(String::as_str).unwrap_or_default().split_whitespace();
+    let scopes = scopes.map(str::to_owned).collect();
+    let known = KnownClient { redirects, secret: String::new(), scopes };
+    state.book.lock().clients.insert(id.clone(), known);
+    Some(())
 }
 
 fn refuse_request(status: StatusCode, error: &str, about: &str) -> Response {
@@ -318,6 +357,7 @@ async fn register_client(State(state): Shared, Json(asked): Json<Value>) -> Resp
 
 async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
+    read_document(&state, &asked).await;
     let issuer = state.issuer();
     let mut book = state.book.lock();
     // Errors about the client or its address are shown here: nobody is sent there.

@@ -43,7 +43,7 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_git::mirror::RepoMirrors;
 use codebutler_history::ThreadPlace;
-use codebutler_mcp_servers::sign_in::{DONE, OPEN};
+use codebutler_mcp_servers::sign_in::{DOCUMENT, DONE, OPEN};
 use codebutler_pages::{
     ICON, ListFilter, ListedThread, RepoBudgets, SCRIPT, STYLE, StepView, ThreadPage,
     ThreadSummary, UserNames,
@@ -135,6 +135,7 @@ fn build_router(pages: Pages) -> Router {
             get(servers::begin_server_signin),
         )
         .route(DONE, get(servers::finish_server_signin))
+        .route(DOCUMENT, get(servers::serve_client))
         .route("/sign-out", post(signing::sign_out))
         .route("/{namespace}/{name}", get(serve_thread))
         .route("/{namespace}/{name}/stop", post(end_runs))

@@ -3,17 +3,19 @@
 //! The link's ticket stays in a cookie while the person is away: an answer that another browser brings, whatever its
 //! `state`, leads nowhere. Where people sign in to pages, it has to be the person who was sent the link.
 
+use axum::Json;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use codebutler_crds::ThreadStatus;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_mcp_servers::ask::{end_question, find_waiting};
 use codebutler_mcp_servers::sign_in::{
-    SignInVisit, VisitError, finish_sign_in, note_opened, open_visit,
+    SignInVisit, VisitError, describe_client, finish_sign_in, note_opened, open_visit,
 };
 use http::HeaderValue;
 use http::header::SET_COOKIE;
 use kube::ResourceExt as _;
+use serde_json::Value;
 
 use super::door::{PageViewer, read_cookies};
 use super::{PageProblem, Pages};
@@ -22,6 +24,13 @@ use super::{PageProblem, Pages};
 const AWAY: u64 = 900;
 /// Bytes of the longest ticket that is accepted.
 const TICKET: usize = 100;
+
+/// Describes this installation to authorization servers that register no clients. Anybody may read it.
+pub(super) async fn serve_client(State(pages): State<Pages>) -> Result<Json<Value>, PageProblem> {
+    describe_client(&pages.sight.context)
+        .map(Json)
+        .map_err(|error| PageProblem::Unknown(format!("{error}.")))
+}
 
 /// Sends a person with a link to the page on which they sign in.
 pub(super) async fn begin_server_signin(

@@ -172,6 +172,9 @@ pub struct AuthorizationServer {
     pub wants_basic: bool,
     /// True if authorization responses name the issuer (RFC 9207).
     pub names_issuer: bool,
+    /// True if a client may be the address of a document that describes it, and needs no registration.
+    #[serde(default)]
+    pub takes_documents: bool,
 }
 
 /// Reads header `WWW-Authenticate` as far as it speaks of `Bearer`.
@@ -327,6 +330,7 @@ pub fn read_authorization_server(
     }
     let methods = texts_at(&value, "token_endpoint_auth_methods_supported");
     let has_method = |name: &str| methods.iter().any(|method| method == name);
+    let is_true = |name: &str| value.get(name) == Some(&Value::Bool(true));
     let registration_endpoint = match value.get("registration_endpoint") {
         Some(Value::String(_)) => Some(secure_url_at(&value, "registration_endpoint")?),
         _ => None,
@@ -339,8 +343,8 @@ pub fn read_authorization_server(
         scopes: texts_at(&value, "scopes_supported"),
         allows_public_clients: methods.is_empty() || has_method("none"),
         wants_basic: has_method("client_secret_basic") && !has_method("client_secret_post"),
-        names_issuer: value.get("authorization_response_iss_parameter_supported")
-            == Some(&Value::Bool(true)),
+        names_issuer: is_true("authorization_response_iss_parameter_supported"),
+        takes_documents: is_true("client_id_metadata_document_supported"),
     })
 }
 

@@ -358,6 +358,31 @@ async fn peculiarities_of_an_authorization_server_are_stated_by_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_nobody_registers_is_described_by_a_document() {
+    let script = ModelScript::of(
+        "coder",
+        vec![
+            ScriptStep::say("I need the docs."),
+            ScriptStep::tool(TOOL, json!({"q": "tax"})),
+            ScriptStep::say("It is on the page."),
+        ],
+    );
+    let authority = SignInAuthority::start().await.unwrap();
+    authority.read_documents();
+    let library = Library::open_at(authority, script, PagesAccess::Slack).await;
+    let Library { team, server, .. } = &library;
+    library.create_tokens().await;
+    library.condition("McpSignInNeeded", "one who writes in a thread").await;
+    let root = team.says("ana", None, "@codebutler.coder where is the tax?");
+    team.message(&root, "I need the docs.").await;
+    let there = library.sign_in(&root, 0).await;
+    assert!(there.contains("%2Fsign-in%2Fserver%2Fclient.json&"), "{there}");
+    team.message(&root, "It is on the page.").await;
+    assert_eq!(server.calls().len(), 1);
+    library.team.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_right_is_named_and_its_person_can_add_it() {
     let search = || ScriptStep::tool(TOOL, json!({"q": "tax"}));
     let steps = vec![

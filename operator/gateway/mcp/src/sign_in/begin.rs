@@ -11,7 +11,7 @@ use url::Url;
 
 use super::super::place::ServerPlace;
 use super::SignInError;
-use super::client::{read_client, register_client};
+use super::client::{can_register, read_client, register_client};
 use super::discover::{ServerAuthority, SignInWish, discover_authority};
 use super::stored::{PendingSignIn, StoredClient, StoredSignIn, read_stored, update_stored};
 
@@ -55,7 +55,7 @@ pub async fn check_sign_in(
     let stored = read_stored(context, place).await?;
     let found = find_authority(context, place, challenge, &stored).await?;
     let named = read_client(context, place, &found.authority).await?;
-    let can_register = found.authority.registration_endpoint.is_some();
+    let can_register = can_register(context, &found.authority);
     if named.is_none()
         && !can_register
         && known_clients(&stored, &found, &redirect).next().is_none()
@@ -174,7 +174,8 @@ fn covers(registered: Option<&str>, scope: Option<&str>) -> bool {
     wanted.all(|one| registered.split_whitespace().any(|known| known == one))
 }
 
-fn redirect_address(context: &GatewayContext) -> Result<Url, SignInError> {
+/// The address to which people come back.
+pub(super) fn redirect_address(context: &GatewayContext) -> Result<Url, SignInError> {
     let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;
     Ok(Url::parse(&format!("{base}{DONE}"))?)
 }

@@ -1,5 +1,5 @@
-//! The client that an authorization server knows us by: one from a Secret, one that was registered before, or a new
-//! one.
+//! The client that an authorization server knows us by: one from a Secret, one that was registered before, a new one, or
+//! one that a document on the pages describes.
 
 use bytes::Bytes;
 use codebutler_crds::names::secret_key;
@@ -8,19 +8,53 @@ use codebutler_gateway_core::dial::DialReach;
 use codebutler_gateway_core::redact::log;
 use codebutler_mcp::oauth::{
     AuthorizationServer, ClientRegistration, ServerTokens, TokenError, TokenRequest,
-    read_registration, read_tokens, registration_request,
+    client_document, read_registration, read_tokens, registration_request,
 };
 use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde_json::Value;
 use url::Url;
 
 use super::super::place::ServerPlace;
 use super::SignInError;
+use super::begin::redirect_address;
 use super::discover::send_request;
 use super::stored::StoredClient;
 
 /// Name under which people see us at an authorization server.
 const NAME: &str = "CodeButler";
+
+/// Path of the document that describes this client.
+pub const DOCUMENT: &str = "/sign-in/server/client.json";
+
+/// The document that describes this client to authorization servers.
+///
+/// # Errors
+/// When there is no public address for people.
+pub fn describe_client(context: &GatewayContext) -> Result<Value, SignInError> {
+    let address = document_address(context).ok_or(SignInError::NoAddress)?;
+    Ok(client_document(NAME, &address, &redirect_address(context)?))
+}
+
+fn document_address(context: &GatewayContext) -> Option<Url> {
+    Url::parse(&format!("{}{DOCUMENT}", context.pages.as_deref()?)).ok()
+}
+
+/// True where a client can be had that the Repo names no Secret for.
+pub(super) fn can_register(context: &GatewayContext, authority: &AuthorizationServer) -> bool {
+    authority.registration_endpoint.is_some() || find_document(context, authority).is_some()
+}
+
+/// This client as its document describes it, for an authorization server that registers none. One that does both
+/// registers it: the document is of use only where the pages can be reached from there.
+fn find_document(
+    context: &GatewayContext,
+    authority: &AuthorizationServer,
+) -> Option<ClientRegistration> {
+    let is_wanted = authority.takes_documents && authority.registration_endpoint.is_none();
+    let address = document_address(context).filter(|_| is_wanted)?;
+    Some(ClientRegistration::of_document(&address))
+}
 
 /// The client of a Secret that the Repo names, if it names one. The Secret has to allow the host that gets it.
 pub(super) async fn read_client(
@@ -58,6 +92,9 @@ pub(super) async fn register_client(
     redirect: &Url,
     scope: Option<&str>,
 ) -> Result<(ClientRegistration, Option<String>), SignInError> {
+    if let Some(client) = find_document(context, authority) {
+        return Ok((client, None));
+    }
     match send_registration(context, authority, redirect, scope).await {
         Err(SignInError::Registration(TokenError::Refused(_))) if scope.is_some() => {
             let plain = send_registration(context, authority, redirect, None).await;
