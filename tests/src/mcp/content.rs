@@ -1,14 +1,12 @@
 //! Resources and prompts, as a server answers for them.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::answer::{json_response, rpc_error, rpc_result, stream_body};
+use super::answer::{json_response, rpc_error, rpc_result};
 use super::{McpServer, PlayedServer, asking};
 
 impl McpServer {
@@ -17,21 +15,19 @@ impl McpServer {
         *self.state.instructions.lock() = Some(words.to_owned());
     }
 
-    /// Leaves requests for its list of tools without an answer until they are not held back any more.
-    pub fn hold_lists(&self, holds: bool) {
-        self.state.held.send_replace(holds);
+    /// Leaves requests with this method without an answer until another one is named, or none.
+    pub fn hold(&self, method: Option<&'static str>) {
+        self.state.held.send_replace(method);
     }
 }
 
-/// Answers a request for the list of tools once lists are not held back any more.
-pub(super) fn hold_list(state: &Arc<PlayedServer>, message: &Value) -> Response {
-    let (mut held, state, message) = (state.held.subscribe(), Arc::clone(state), message.clone());
-    let answer = async move {
-        let _ = held.wait_for(|held| !held).await.is_ok();
-        let answer = super::answer_request(&state, "tools/list", &message);
-        Ok::<_, Infallible>(Bytes::from(format!("event: message\ndata: {answer}\n\n")))
-    };
-    stream_body(Body::from_stream(futures::stream::once(answer)))
+/// Waits while requests like this one are held back.
+pub(super) async fn await_release(state: &PlayedServer, body: &[u8]) {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    let method = message["method"].as_str().unwrap_or_default();
+    let mut held = state.held.subscribe();
+    // The sender lives as long as the server.
+    let _ = held.wait_for(|held| *held != Some(method)).await.is_ok();
 }
 
 /// Answers what is no request for tools.

@@ -88,8 +88,8 @@ struct PlayedServer {
     calls: Mutex<Vec<ReceivedCall>>,
     cancelled: Mutex<HashSet<String>>,
     lists: Mutex<usize>,
-    /// True while lists of tools are not answered.
-    held: watch::Sender<bool>,
+    /// Method whose requests are not answered now.
+    held: watch::Sender<Option<&'static str>>,
     /// Words with which it fails, and for how many messages.
     failing: Mutex<Option<(String, usize)>>,
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
@@ -141,7 +141,7 @@ impl McpServer {
             calls: Mutex::default(),
             cancelled: Mutex::default(),
             lists: Mutex::default(),
-            held: watch::channel(false).0,
+            held: watch::channel(None).0,
             failing: Mutex::default(),
             declared: Mutex::default(),
             asked: Mutex::default(),
@@ -300,6 +300,7 @@ async fn handle_request(
             if let Some(words) = take_failure(&state) {
                 return respond(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", words);
             }
+            content::await_release(&state, &body).await;
             receive_message(&state, &headers, &body)
         }
         Method::GET => match check_session(&state, &headers) {
@@ -368,7 +369,6 @@ fn receive_message(state: &Arc<PlayedServer>, headers: &HeaderMap, body: &Bytes)
     }
     match method {
         "tools/call" => call_tool(state, &message),
-        "tools/list" if *state.held.borrow() => content::hold_list(state, &message),
         "resources/read" => content::read_resource(state, &message),
         method => json_response(StatusCode::OK, &answer_request(state, method, &message)),
     }

@@ -198,7 +198,7 @@ impl SessionPool {
         }))
     }
 
-    /// The session of a server, opened if it is not.
+    /// The session of a server, opened if it is not. A start goes on where nobody waits for it any more.
     ///
     /// # Errors
     /// A sentence that can have words of the server in it.
@@ -210,6 +210,13 @@ impl SessionPool {
             }
             return Ok(open);
         }
+        let (pool, place) = (self.clone(), place.clone());
+        let starting = self.0.tasks.spawn(async move { Box::pin(pool.start(&place)).await });
+        let over = || LinkError::Passing("another gateway takes over: try again".to_owned());
+        starting.await.ok().flatten().unwrap_or_else(|| Err(Arc::new(over())))
+    }
+
+    async fn start(&self, place: &ServerPlace) -> Result<SessionUse, SharedFailure> {
         let begun = Instant::now();
         let _turn = self.0.opening.lock(&place.key).await;
         if let Some(open) = self.find(place) {

@@ -100,7 +100,7 @@ async fn a_server_that_hangs_is_waited_for_once() {
 async fn a_list_that_does_not_come_holds_a_call_up_for_seconds_and_is_used_once_it_is_there() {
     let office = Office::open(json!({})).await;
     office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
-    office.server.hold_lists(true);
+    office.server.hold(Some("tools/list"));
     let (tools, took) = office.tools_now().await;
     assert!(tools["notices"][0].as_str().unwrap().contains("has not answered yet"), "{tools}");
     assert!(took < Duration::from_millis(2_500), "{took:?}");
@@ -112,11 +112,28 @@ async fn a_list_that_does_not_come_holds_a_call_up_for_seconds_and_is_used_once_
     assert!(took < Duration::from_secs(25), "{took:?}");
     assert!(office.server.calls().is_empty());
     // It is read on all the time.
-    office.server.hold_lists(false);
+    office.server.hold(None);
     office.tools(|tools| names(tools) == ["mcp__tracker__search"]).await;
     assert_eq!(office.server.lists(), 1);
     let (status, found) = office.call("k2", "search", json!({})).await;
     assert_eq!((status, &found["text"]), (200, &json!("found")), "{found}");
+}
+
+/// A regression: who gave up waiting for a start ended it, so that a slow one began anew each time.
+#[tokio::test]
+async fn a_start_goes_on_that_nobody_waits_for_any_more() {
+    let office = Office::open(json!({})).await;
+    office.server.set_resource("note:1", "a note");
+    office.server.hold(Some("initialize"));
+    let asking = office.world.get("coder", "/v1/mcp/resources");
+    let given_up = tokio::time::timeout(Duration::from_millis(1_500), asking).await;
+    assert!(given_up.is_err(), "{given_up:?}");
+    assert_eq!(office.server.sessions(), 0);
+    office.server.hold(None);
+    eventually("the session is open", || async { office.server.sessions() == 1 }).await;
+    let (status, listed) = office.world.get("coder", "/v1/mcp/resources").await;
+    assert_eq!((status, &listed["resources"][0]["uri"]), (200, &json!("note:1")), "{listed}");
+    assert_eq!(office.server.sessions(), 1);
 }
 
 #[tokio::test]
