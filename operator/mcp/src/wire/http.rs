@@ -154,7 +154,12 @@ impl HttpChannel {
         if status == StatusCode::UNAUTHORIZED
             || (status == StatusCode::FORBIDDEN && challenge.is_some())
         {
-            return (HttpFault::SignIn { challenge: challenge.unwrap_or_default() }, Bytes::new());
+            // Without a challenge the words may say something else.
+            let body = match challenge {
+                None => read_body(response.into_body(), ERROR_BYTES).await.unwrap_or_default(),
+                Some(_) => Bytes::new(),
+            };
+            return (HttpFault::SignIn { challenge: challenge.unwrap_or_default() }, body);
         }
         let body = match read_body(response.into_body(), ERROR_BYTES).await {
             Ok(body) | Err(BodyFault::Broken(body) | BodyFault::TooLarge(body)) => body,
@@ -222,7 +227,9 @@ impl HttpChannel {
         let words = error.and_then(|error| error.get("message")).and_then(Value::as_str);
         let code = error.and_then(|error| error.get("code")).and_then(Value::as_i64);
         let text = String::from_utf8_lossy(&body);
-        if has_session && is_session_lost(status, code, words.unwrap_or(&text)) {
+        let is_asked =
+            matches!(&fault, HttpFault::SignIn { challenge } if !challenge.is_empty());
+        if has_session && !is_asked && is_session_lost(status, code, words.unwrap_or(&text)) {
             return Err(StreamableHttpError::SessionExpired);
         }
         let is_refused = status.is_client_error()
@@ -247,12 +254,12 @@ impl HttpChannel {
 }
 
 /// True for the answer of a server that does not know a session any more. The protocol says 404; others, and the
-/// official TypeScript server among them, answer 400 and say it in words. An error about the call's own parameters speaks
+/// official TypeScript server among them, answer 400 and say it in words, and Rust's SDK has answered 401. An error about the call's own parameters speaks
 /// of another session, such as that of a browser, which a new session here would end.
 fn is_session_lost(status: StatusCode, code: Option<i64>, words: &str) -> bool {
     let words = words.to_lowercase();
     status == StatusCode::NOT_FOUND
-        || (status == StatusCode::BAD_REQUEST
+        || ((status == StatusCode::BAD_REQUEST || status == StatusCode::UNAUTHORIZED)
             && code != Some(INVALID_PARAMS)
             && LOST_SESSION.iter().any(|known| words.contains(known)))
 }
@@ -321,16 +328,18 @@ impl StreamableHttpClient for HttpChannel {
         let sent = self.send(Method::GET, &url, own, Bytes::new()).await;
         let response = sent.map_err(StreamableHttpError::Client)?;
         if !response.status().is_success() {
+            let was_open = self.intake.is_heard.load(Ordering::SeqCst);
             let status = response.status();
             let (fault, _) = self.fault_of(response).await;
             return Err(match fault {
                 HttpFault::SignIn { challenge } => {
                     StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))
                 }
-                // Only requests to an overloaded server are retried.
+                // An overloaded server is asked again. So is any that had a stream before: it is replaced, say.
                 fault
                     if status == StatusCode::TOO_MANY_REQUESTS
-                        || status == StatusCode::SERVICE_UNAVAILABLE =>
+                        || status == StatusCode::SERVICE_UNAVAILABLE
+                        || (status.is_server_error() && was_open) =>
                 {
                     StreamableHttpError::Client(fault)
                 }
@@ -418,5 +427,6 @@ mod tests {
         assert!(!is_lost(Some(INVALID_PARAMS), "open_page: invalid session id `b1`"));
         assert!(!is_lost(Some(-32_000), "no such tool"));
         assert!(is_session_lost(StatusCode::NOT_FOUND, None, ""));
+        assert!(!is_session_lost(StatusCode::UNAUTHORIZED, None, "no token"));
     }
 }

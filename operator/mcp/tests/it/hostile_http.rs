@@ -117,12 +117,13 @@ async fn a_lost_session_is_begun_anew_and_that_is_said() {
         let error = json!({"code": -32000, "message": message});
         json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
     };
-    // The protocol wants 404. Others send 400: the official server, and those of Go with plain words.
+    // The protocol wants 404. Others send 400: the official server, and those of Go with plain words; Rust's SDK 401.
     for (status, body) in [
         (404_u16, error("Session terminated")),
         (400, error("Bad Request: No valid session ID provided")),
         (400, error("Unknown session id: initialize again")),
         (400, "Invalid session ID\n".to_owned()),
+        (401, "Unauthorized: Session not found".to_owned()),
         (400, json!({"error": "unknown Mcp-Session-Id"}).to_string()),
     ] {
         let said = body.clone();
@@ -195,6 +196,37 @@ async fn a_stream_that_ends_before_the_answer_fails_its_call_at_once() {
         assert!(matches!(error, McpError::Unreadable { .. }), "{name}: {error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// A regression: a proxy's answer while a server was replaced ended the stream on which it says what changes.
+#[tokio::test]
+async fn a_stream_of_changes_is_opened_again_after_an_outage() {
+    let asked_for = AtomicUsize::new(0);
+    let url = start(move |asked| {
+        if asked.message["method"] == "initialize" {
+            let result = greeting("2025-06-18");
+            let answer =
+                json!({"jsonrpc": "2.0", "id": asked.message["id"], "result": result}).to_string();
+            let headers = [("content-type", "application/json"), ("mcp-session-id", "s1")];
+            return Some(respond(200, &headers, answer));
+        }
+        if asked.method != Method::GET {
+            return None;
+        }
+        let events = |text: &str| stream_answer(vec![format!("retry: 10\n\n{text}")]);
+        Some(match asked_for.fetch_add(1, Ordering::SeqCst) {
+            0 => events(""),
+            1 => respond(502, &[], "bad gateway"),
+            _ => events(
+                "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
+            ),
+        })
+    })
+    .await;
+    let (_, opened) = open(&url).await;
+    let (_session, mut events) = opened.unwrap();
+    let changed = tokio::time::timeout(Duration::from_secs(20), events.next()).await;
+    assert_eq!(changed.unwrap(), Some(SessionEvent::ToolsChanged));
 }
 
 #[tokio::test]
