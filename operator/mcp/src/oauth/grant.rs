@@ -166,7 +166,7 @@ impl AuthorizationLink {
         server: &AuthorizationServer,
         client: &ClientRegistration,
         redirect: &Url,
-        (resource, scope): (Option<&Url>, Option<&str>),
+        (resource, scope): (Option<&str>, Option<&str>),
         others: &[(&str, &str)],
     ) -> Self {
         let (state, pkce) = (random_text(), PkcePair::generate());
@@ -179,7 +179,7 @@ impl AuthorizationLink {
             .append_pair("code_challenge", &pkce.challenge)
             .append_pair("code_challenge_method", "S256");
         if let Some(resource) = resource {
-            url.query_pairs_mut().append_pair("resource", resource.as_str());
+            url.query_pairs_mut().append_pair("resource", resource);
         }
         if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
             url.query_pairs_mut().append_pair("scope", scope);
@@ -247,7 +247,7 @@ impl TokenRequest {
         client: &ClientRegistration,
         link: &AuthorizationLink,
         code: &str,
-        resource: Option<&Url>,
+        resource: Option<&str>,
     ) -> Self {
         let pairs = [
             ("grant_type", "authorization_code"),
@@ -263,7 +263,7 @@ impl TokenRequest {
         server: &AuthorizationServer,
         client: &ClientRegistration,
         refresh_token: &str,
-        resource: Option<&Url>,
+        resource: Option<&str>,
     ) -> Self {
         let pairs = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
         Self::new(server, client, &pairs, resource)
@@ -273,12 +273,12 @@ impl TokenRequest {
         server: &AuthorizationServer,
         client: &ClientRegistration,
         pairs: &[(&str, &str)],
-        resource: Option<&Url>,
+        resource: Option<&str>,
     ) -> Self {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         form.extend_pairs(pairs);
         if let Some(resource) = resource {
-            form.append_pair("resource", resource.as_str());
+            form.append_pair("resource", resource);
         }
         let mut authorization = None;
         // What the server says of this client holds before what it says of all.
@@ -380,13 +380,13 @@ mod tests {
         let client =
             ClientRegistration { client_id: "us".into(), client_secret: None, method: None };
         let redirect = Url::parse("https://gateway.example/back").unwrap();
-        let resource = Url::parse("https://m.example/mcp").unwrap();
+        let resource = "https://m.example/mcp";
         let others = [
             ("access_type", "offline"),
             ("state", "theirs"),
             ("redirect_uri", "https://b.example"),
         ];
-        let asked = (Some(&resource), Some("read write"));
+        let asked = (Some(resource), Some("read write"));
         AuthorizationLink::new(&server(), &client, &redirect, asked, &others)
     }
 
@@ -436,9 +436,9 @@ mod tests {
             client_secret: Some("c d".into()),
             method: None,
         };
-        let resource = Url::parse("https://m.example/mcp").unwrap();
+        let resource = "https://m.example/mcp";
         let server = AuthorizationServer { wants_basic: true, ..server() };
-        let request = TokenRequest::of_refresh(&server, &client, "r", Some(&resource));
+        let request = TokenRequest::of_refresh(&server, &client, "r", Some(resource));
         assert_eq!(request.authorization.as_deref(), Some("Basic YSUzQWI6Yytk"));
         assert!(!request.body.contains("client"), "{}", request.body);
     }
@@ -494,8 +494,8 @@ mod tests {
             client_secret: Some("s3cret".into()),
             method: None,
         };
-        let resource = Url::parse("https://m.example/mcp").unwrap();
-        let request = TokenRequest::of_refresh(&server(), &client, "r3fresh", Some(&resource));
+        let resource = "https://m.example/mcp";
+        let request = TokenRequest::of_refresh(&server(), &client, "r3fresh", Some(resource));
         assert!(
             request.body.contains("client_secret=s3cret")
                 && request.body.contains("refresh_token=r3fresh")

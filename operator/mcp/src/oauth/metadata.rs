@@ -95,8 +95,8 @@ impl ResourceChallenge {
 /// Metadata of a protected resource (RFC 9728).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedResource {
-    /// Identifier that token requests name.
-    pub resource: Url,
+    /// Identifier that token requests name, as it was written: servers compare it letter by letter.
+    pub resource: String,
     /// Servers that issue its tokens.
     pub authorization_servers: Vec<Url>,
     /// Scopes that can be requested.
@@ -113,7 +113,8 @@ impl ProtectedResource {
         origin.set_fragment(None);
         let mut resource = server.clone();
         resource.set_fragment(None);
-        Ok(Self { resource, authorization_servers: vec![origin], scopes: Vec::new() })
+        let (resource, scopes) = (resource.to_string(), Vec::new());
+        Ok(Self { resource, authorization_servers: vec![origin], scopes })
     }
 }
 
@@ -155,6 +156,7 @@ pub fn choose_scope(
 
 /// Metadata of an authorization server (RFC 8414).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is said, or not, by itself")]
 pub struct AuthorizationServer {
     /// Issuer identifier, which is a URL.
     pub issuer: String,
@@ -293,8 +295,11 @@ pub fn read_protected_resource(
     for url in &authorization_servers {
         require_tls(url)?;
     }
+    let said = value.get("resource").and_then(Value::as_str).unwrap_or_default();
+    // A URL without a path has a slash here that its server may not know.
+    let is_bare = format!("{said}/") == resource.as_str();
     Ok(ProtectedResource {
-        resource,
+        resource: if is_bare { said.to_owned() } else { resource.to_string() },
         authorization_servers,
         scopes: texts_at(&value, "scopes_supported"),
     })

@@ -227,8 +227,7 @@ impl HttpChannel {
         let words = error.and_then(|error| error.get("message")).and_then(Value::as_str);
         let code = error.and_then(|error| error.get("code")).and_then(Value::as_i64);
         let text = String::from_utf8_lossy(&body);
-        let is_asked =
-            matches!(&fault, HttpFault::SignIn { challenge } if !challenge.is_empty());
+        let is_asked = matches!(&fault, HttpFault::SignIn { challenge } if !challenge.is_empty());
         if has_session && !is_asked && is_session_lost(status, code, words.unwrap_or(&text)) {
             return Err(StreamableHttpError::SessionExpired);
         }

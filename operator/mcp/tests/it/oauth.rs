@@ -84,7 +84,7 @@ async fn a_person_signs_in_to_the_sdks_own_example() {
     let (status, _, body) = ask(&dialer, Method::POST, &register, "application/json", body).await;
     let client = read_registration(status, &body).unwrap();
 
-    let resource = Some(&resource.resource);
+    let resource = Some(resource.resource.as_str());
     let asked = (resource, Some("mcp:tools"));
     let link = AuthorizationLink::new(&authority, &client, &back, asked, &[]);
     let (status, headers, _) = ask(&dialer, Method::GET, &link.url, "", String::new()).await;

@@ -98,7 +98,7 @@ pub async fn begin_sign_in(
     let oauth = place.spec.oauth.as_ref();
     let others = oauth.iter().flat_map(|oauth| &oauth.parameters);
     let others: Vec<_> = others.map(|one| (&*one.name, &*one.value)).collect();
-    let wanted = (resource.as_ref(), scope.as_deref());
+    let wanted = (resource.as_deref(), scope.as_deref());
     let link = AuthorizationLink::new(&authority, &client, &redirect, wanted, &others);
     let host = link.url.host_str().unwrap_or_default().to_owned();
     let client = StoredClient { authority, resource, redirect, registered, may_ask };

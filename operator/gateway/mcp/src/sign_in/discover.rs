@@ -35,7 +35,7 @@ pub(super) struct ServerAuthority {
     /// The authorization server.
     pub authority: AuthorizationServer,
     /// Identifier of the server in requests for tokens; none where they must not have it.
-    pub resource: Option<Url>,
+    pub resource: Option<String>,
     /// Scope to request.
     pub scope: Option<String>,
 }

@@ -117,7 +117,7 @@ pub async fn finish_sign_in(
     let pending = taken.map_err(SignInError::Store)?.ok_or(VisitError::Gone)?;
     let code = returned.map_err(SignInError::Token)?;
     let client = find_client(context, place, &pending.client).await?;
-    let (authority, resource) = (&pending.client.authority, pending.client.resource.as_ref());
+    let (authority, resource) = (&pending.client.authority, pending.client.resource.as_deref());
     let request = TokenRequest::of_code(authority, &client, &pending.link, &code, resource);
     let tokens = match request_tokens(context, request, None).await {
         Ok(tokens) => StoredTokens::new(tokens, &pending.user, pending.scope.as_ref())

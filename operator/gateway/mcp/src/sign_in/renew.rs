@@ -116,7 +116,7 @@ impl ServerGrant {
         };
         self.cell.mask(old);
         let known = find_client(&self.context, &self.place, client).await?;
-        let resource = client.resource.as_ref();
+        let resource = client.resource.as_deref();
         let request = TokenRequest::of_refresh(&client.authority, &known, old, resource);
         let given = request_tokens(&self.context, request, Some(old)).await?;
         if let Some(refresh) = &given.refresh_token {

@@ -119,7 +119,7 @@ pub struct StoredClient {
     pub authority: AuthorizationServer,
     /// Identifier of the server in token requests; none where they must not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<Url>,
+    pub resource: Option<String>,
     /// The address to which people come back.
     pub redirect: Url,
     /// The client that was registered; none where the Repo names a Secret with one.
