@@ -5,6 +5,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::{Map, Value};
 
+/// Subtypes of `application` that are words. Servers that know no better send small text files as `octet-stream`.
+const TEXTS: [&str; 15] = [
+    "ecmascript",
+    "graphql",
+    "javascript",
+    "json",
+    "ndjson",
+    "octet-stream",
+    "sql",
+    "toml",
+    "typescript",
+    "x-javascript",
+    "x-ndjson",
+    "x-sh",
+    "x-yaml",
+    "xml",
+    "yaml",
+];
 /// Items of one result that are read.
 const ITEMS: usize = 1000;
 
@@ -147,7 +165,16 @@ fn read_body(item: &Value) -> ContentBody {
         kind @ ("image" | "audio") => match text_at("data").and_then(decode_base64) {
             Some(data) => {
                 let media_type = text_at("mimeType").unwrap_or(kind).to_owned();
-                ContentBody::Binary { media_type, data, uri: None }
+                // No model sees a drawing of this type, and each can read it.
+                match String::from_utf8(data) {
+                    Ok(text) if media_type.starts_with("image/svg") => ContentBody::Text(text),
+                    Ok(text) => {
+                        ContentBody::Binary { media_type, data: text.into_bytes(), uri: None }
+                    }
+                    Err(error) => {
+                        ContentBody::Binary { media_type, data: error.into_bytes(), uri: None }
+                    }
+                }
             }
             None => unusable(&format!("{kind} without readable data")),
         },
@@ -181,10 +208,7 @@ fn read_embedded(resource: &Map<String, Value>) -> ContentBody {
         return unusable("an embedded resource with neither words nor readable data");
     };
     let media_type = text_at("mimeType").unwrap_or("application/octet-stream").to_owned();
-    let is_text = media_type.starts_with("text/")
-        || ["application/json", "application/xml"].contains(&&*media_type)
-        // Servers that know no better send small text files so.
-        || media_type == "application/octet-stream";
+    let is_text = is_text_type(&media_type);
     match String::from_utf8(data) {
         Ok(text) if is_text && !text.contains('\0') => ContentBody::Embedded { uri, text },
         Ok(text) => ContentBody::Binary { media_type, data: text.into_bytes(), uri: Some(uri) },
@@ -192,17 +216,33 @@ fn read_embedded(resource: &Map<String, Value>) -> ContentBody {
     }
 }
 
+/// True for a type whose files are read as words, if they are words.
+fn is_text_type(media_type: &str) -> bool {
+    let name = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    name.starts_with("text/")
+        || name.starts_with("image/svg")
+        || ["+json", "+xml", "+yaml"].iter().any(|end| name.ends_with(*end))
+        || name.strip_prefix("application/").is_some_and(|kind| TEXTS.contains(&kind))
+}
+
 fn unusable(reason: &str) -> ContentBody {
     ContentBody::Unusable(reason.to_owned())
 }
 
-/// Decodes base64 leniently: with line breaks, without padding, and as a `data:` URL.
+/// Decodes base64 leniently: with line breaks, without padding, in the alphabet of URLs (as Pydantic writes bytes),
+/// and as a `data:` URL.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let text = match text.strip_prefix("data:") {
         Some(rest) => rest.split_once(";base64,")?.1,
         None => text,
     };
-    let clean: String = text.chars().filter(|letter| !letter.is_ascii_whitespace()).collect();
+    let usual = |letter| match letter {
+        '-' => '+',
+        '_' => '/',
+        letter => letter,
+    };
+    let clean: String =
+        text.chars().filter(|letter| !letter.is_ascii_whitespace()).map(usual).collect();
     STANDARD.decode(&clean).or_else(|_| STANDARD_NO_PAD.decode(&clean)).ok()
 }
 
@@ -266,13 +306,40 @@ mod tests {
         let read = |value: Value| ToolResult::read_resource(&value).items.remove(0).body;
         let words = ContentBody::Embedded { uri: "u".into(), text: "hi".into() };
         assert_eq!(read(blob("application/octet-stream", b"hi")), words);
-        assert_eq!(read(blob("text/plain", b"hi")), words);
+        // A regression: only three types were words, and none with parameters.
+        for kind in [
+            "text/plain; charset=utf-8",
+            "application/json; charset=utf-8",
+            "application/yaml",
+            "application/vnd.api+json",
+            "Application/JavaScript",
+        ] {
+            assert_eq!(read(blob(kind, b"hi")), words, "{kind}");
+        }
         assert!(matches!(
             read(blob("application/octet-stream", b"a\0b")),
             ContentBody::Binary { .. }
         ));
         assert!(matches!(read(blob("image/png", b"hi")), ContentBody::Binary { .. }));
         assert!(matches!(read(blob("text/plain", b"\xff")), ContentBody::Binary { .. }));
+    }
+
+    /// A regression: a chart of a server that draws as SVG was left out, and bytes that Pydantic wrote could not be read.
+    #[test]
+    fn a_drawing_is_read_as_words_and_base64_in_both_alphabets() {
+        let svg = json!({"type": "image", "mimeType": "image/svg+xml", "data": STANDARD.encode("<svg/>")});
+        let read = bodies(json!({"content": [
+            svg,
+            {"type": "image", "mimeType": "image/png", "data": "-_-_"},
+            {"type": "image", "mimeType": "image/png", "data": "aGk="},
+        ]}));
+        assert_eq!(read[0], ContentBody::Text("<svg/>".into()));
+        let image = |data: &[u8]| ContentBody::Binary {
+            media_type: "image/png".into(),
+            data: data.into(),
+            uri: None,
+        };
+        assert_eq!((&read[1], &read[2]), (&image(&[0xfb, 0xff, 0xbf]), &image(b"hi")));
     }
 
     #[test]
