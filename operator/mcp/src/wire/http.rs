@@ -146,6 +146,13 @@ impl HttpChannel {
     /// The fault in an answer that is not a success.
     pub(crate) async fn fault_of(&self, response: Response<BodyStream>) -> (HttpFault, Bytes) {
         let status = response.status();
+        if let Some(target) = find_target(&response).filter(|_| status.is_redirection()) {
+            let reason = format!(
+                "it redirects to `{target}` ({}): if that is the server's address, name it in `url`",
+                status.as_u16()
+            );
+            return (HttpFault::Form(reason), Bytes::new());
+        }
         let challenge = find_challenge(&response);
         let retry_after = header_text(&response, RETRY_AFTER);
         if let Some(fault) = missing_right(status, challenge.as_deref()) {
@@ -355,6 +362,13 @@ impl StreamableHttpClient for HttpChannel {
 
 fn header_text(response: &Response<BodyStream>, name: HeaderName) -> Option<String> {
     response.headers().get(name).map(cut_header)
+}
+
+/// The address that an answer leads to, without its query, which can hold a secret.
+fn find_target(response: &Response<BodyStream>) -> Option<String> {
+    let location = header_text(response, LOCATION)?;
+    let end = location.find(['?', '#']).unwrap_or(location.len());
+    Some(location[..end].to_owned())
 }
 
 /// The challenge of a refusal; where there are several, that for `Bearer`.

@@ -305,6 +305,17 @@ async fn redirects_stay_at_the_servers_own_origin() {
     let (dialer, opened) = open(&url).await;
     assert!(matches!(opened, Err(McpError::Unreadable { .. })), "{opened:?}");
     assert!(dialer.sent.lock().unwrap().iter().all(|sent| !sent.contains(&stolen)));
+
+    // Clients ask there with another method, so nobody follows these.
+    for status in [301, 302, 303] {
+        let url = start(move |_| {
+            Some(respond(status, &[("location", "https://m.example/mcp/?key=7")], ""))
+        });
+        let (_, opened) = open(&url.await).await;
+        let said = opened.map(drop).unwrap_err().to_string();
+        let target = format!("redirects to `https://m.example/mcp/` ({status})");
+        assert!(said.contains(&target) && !said.contains("key"), "{said}");
+    }
 }
 
 /// A regression: the protocol wants the older form tried after a 400, whatever form the refusal has.
