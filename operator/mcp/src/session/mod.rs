@@ -40,6 +40,9 @@ use crate::wire::{HttpDialer, Intake, PipeTransport, ServerGreeting, read_error_
 
 /// Calls that one session may have under way over HTTP; more wait.
 const CONCURRENT: usize = 128;
+/// JSON-RPC's code of servers that know no `initialize`, and the versions that have none.
+const OTHER_VERSION: i64 = -32_022;
+const WITHOUT_START: &str = "2026-07-28 or newer";
 /// Wait for the last words of a server that ended.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(500);
 /// Longest wait before a stream of events is opened again.
@@ -321,6 +324,9 @@ fn read_start_error(error: ClientInitializeError, intake: &Intake) -> McpError {
         ClientInitializeError::TransportError { error, .. } => {
             request::read_transport_error(&*error.error)
                 .unwrap_or_else(|| McpError::EndedAtStart { said: intake.events.last_words() })
+        }
+        ClientInitializeError::JsonRpcError(error) if i64::from(error.code.0) == OTHER_VERSION => {
+            McpError::Version(WITHOUT_START.to_owned())
         }
         ClientInitializeError::JsonRpcError(error) => {
             McpError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() }

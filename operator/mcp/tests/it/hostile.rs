@@ -102,6 +102,17 @@ async fn an_unknown_version_is_refused_with_its_name() {
 }
 
 #[tokio::test]
+async fn a_server_without_a_greeting_is_refused_with_its_versions() {
+    let link = start_raw(|message, output| {
+        let error = json!({"code": -32_022, "message": "Unsupported protocol version: <missing>"});
+        output.line(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+        Next::GoOn
+    });
+    let said = start_error(link, Duration::from_secs(20)).await;
+    assert!(said.starts_with("the server speaks version 2026-07-28 or newer of the"), "{said}");
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_its_start_is_given_up() {
     let link = start_raw(|_, output| {
         output.raw("connecting to the database\n");
