@@ -29,12 +29,16 @@ pub struct KnownToken {
     pub access: String,
     /// Expiry of the token, in seconds since 1970.
     pub until: Option<i64>,
+    /// Seconds from its beginning to its end.
+    pub lasts: Option<i64>,
 }
 
 impl KnownToken {
     /// True if it should be renewed before it is used.
     pub fn is_near_end(&self) -> bool {
-        self.until.is_some_and(|until| until - NEAR <= seconds_now())
+        // One that lasts a minute would be renewed with each request.
+        let near = self.lasts.map_or(NEAR, |lasts| NEAR.min(lasts / 4));
+        self.until.is_some_and(|until| until - near <= seconds_now())
     }
 
     /// True if its time is over.
@@ -119,10 +123,14 @@ mod tests {
         let ends_in = |seconds: i64| KnownToken {
             access: format!("access-{seconds}"),
             until: Some(seconds_now() + seconds),
+            lasts: None,
         };
         assert!(!ends_in(NEAR + 30).is_near_end());
         assert!(ends_in(NEAR - 30).is_near_end() && !ends_in(NEAR - 30).is_over());
         assert!(ends_in(-1).is_over());
+        // A regression: a token that lasts no longer than that was renewed with each request.
+        let brief = |left| KnownToken { lasts: Some(60), ..ends_in(left) };
+        assert!(!brief(40).is_near_end() && brief(10).is_near_end());
         let cell = GrantCell::default();
         for seconds in 1..=20 {
             cell.keep(Some(ends_in(seconds)));

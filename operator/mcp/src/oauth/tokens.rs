@@ -82,15 +82,17 @@ pub fn read_tokens(
     if !text_at("token_type").is_some_and(is_bearer) {
         return Err(TokenError::Form("token_type"));
     }
+    // Servers write numbers as texts and with fractions, and zero where a token has no end.
     let seconds = value
         .get("expires_in")
-        .and_then(|seconds| seconds.as_u64().or_else(|| seconds.as_str()?.parse().ok()));
+        .and_then(|seconds| seconds.as_f64().or_else(|| seconds.as_str()?.trim().parse().ok()))
+        .filter(|seconds| *seconds >= 1.0);
     Ok(ServerTokens {
         access_token: text_at("access_token")
             .filter(|token| !token.is_empty())
             .ok_or(TokenError::Form("access_token"))?,
         refresh_token: text_at("refresh_token").or_else(|| old.map(str::to_owned)),
-        lasts: seconds.map(Duration::from_secs),
+        lasts: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         scope: text_at("scope"),
     })
 }
@@ -107,6 +109,19 @@ mod tests {
             (tokens.refresh_token.as_deref(), tokens.lasts),
             (Some("old"), Some(Duration::from_hours(1)))
         );
+        // A regression: a token with an end of zero was over before it was used, and one with a fraction had no end.
+        for (given, seconds) in [
+            ("3600.0", Some(3600)),
+            ("\"60.0\"", Some(60)),
+            ("0", None),
+            ("-1", None),
+            ("null", None),
+        ] {
+            let body =
+                format!(r#"{{"access_token":"t","token_type":"bearer","expires_in":{given}}}"#);
+            let lasts = read_tokens(200, body.as_bytes(), None).unwrap().lasts;
+            assert_eq!(lasts.map(|lasts| lasts.as_secs()), seconds, "{given}");
+        }
         let lost =
             read_tokens(400, br#"{"error":"invalid_grant","error_description":"revoked"}"#, None);
         assert_eq!(lost, Err(TokenError::Lost(": revoked".into())));

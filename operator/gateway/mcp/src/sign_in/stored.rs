@@ -108,7 +108,8 @@ impl StoredTokens {
 
     /// Access token with its end.
     pub fn known(&self) -> KnownToken {
-        KnownToken { access: self.access.clone(), until: self.until }
+        let lasts = self.until.map(|until| until.saturating_sub(self.since));
+        KnownToken { access: self.access.clone(), until: self.until, lasts }
     }
 }
 
