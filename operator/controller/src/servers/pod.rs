@@ -243,6 +243,11 @@ impl ServerPodInput<'_> {
     fn environment(&self) -> Vec<EnvVar> {
         let proxy = format!("http://{}", path::RELAY);
         let local = "localhost,127.0.0.1,::1";
+        // A JVM takes a proxy from no other variable. It says so on standard error.
+        let (host, port) = path::RELAY.split_once(':').unwrap_or_default();
+        let java = ["http", "https"]
+            .map(|scheme| format!("-D{scheme}.proxyHost={host} -D{scheme}.proxyPort={port}"))
+            .join(" ");
         let usual = [
             ("HOME", path::SERVER_HOME),
             ("TMPDIR", "/tmp"),
@@ -260,6 +265,7 @@ impl ServerPodInput<'_> {
             ("npm_config_https_proxy", &proxy),
             ("npm_config_noproxy", local),
             ("NODE_USE_ENV_PROXY", "1"),
+            ("JDK_JAVA_OPTIONS", &java),
         ];
         let own = &self.server.env;
         let usual = usual.iter().filter(|(name, _)| own.iter().all(|known| known.name != *name));
