@@ -84,7 +84,7 @@ pub async fn begin_sign_in(
     let (known, is_enough) = known.map_or((None, false), |(known, covers)| (Some(known), covers));
     let registered = match (&named, known) {
         (Some(_), _) => None,
-        (None, Some(known)) if is_enough && !stored.has_unfinished() => Some(known),
+        (None, Some(known)) if is_enough && !stored.has_unfinished(&known.0) => Some(known),
         (None, known) => match register_client(context, &found.authority, &redirect, scope).await {
             Ok(client) => Some(client),
             Err(error) => Some(known.ok_or(error)?),

@@ -223,10 +223,11 @@ impl StoredSignIn {
         }
     }
 
-    /// True if a person was sent to the authorization server and has not come back. One that has forgotten the client
-    /// says so on its own page, and to nobody else.
-    pub fn has_unfinished(&self) -> bool {
-        self.pending.iter().any(|one| one.opened)
+    /// True if a person was sent to the authorization server with this client and has not come back. One that has
+    /// forgotten the client says so on its own page, and to nobody else.
+    pub fn has_unfinished(&self, client: &ClientRegistration) -> bool {
+        let is_of = |one: &PendingSignIn| one.client.registered.as_ref() == Some(client);
+        self.pending.iter().any(|one| one.opened && is_of(one))
     }
 
     /// Takes a sign-in that waits, which can be done once.
@@ -380,5 +381,36 @@ mod tests {
         assert!(stored.tokens.is_none() && stored.client.as_ref() == Some(&wider));
         stored.lose("unknown client", true);
         assert!(stored.client.is_none() && stored.lost.as_deref() == Some("unknown client"));
+    }
+
+    /// A regression: while one person's sign-in was left unfinished, each message of all others registered a client.
+    #[test]
+    fn a_client_is_given_up_by_whom_it_has_left_alone() {
+        let (old, new) = (client("old", "read"), client("new", "read"));
+        let registered = |client: &StoredClient| client.registered.clone().unwrap();
+        let link = AuthorizationLink::new(
+            &old.authority,
+            &registered(&old),
+            &old.redirect,
+            (None, None),
+            &[],
+        );
+        let pending = PendingSignIn {
+            id: "1".to_owned(),
+            link,
+            client: old.clone(),
+            user: "U1".to_owned(),
+            thread: "shop-1".to_owned(),
+            scope: None,
+            role: "coder".to_owned(),
+            opened: false,
+            until: seconds_now() + 60,
+        };
+        let mut stored = StoredSignIn::default();
+        stored.add_pending(pending);
+        assert!(!stored.has_unfinished(&registered(&old)));
+        stored.note_opened("1");
+        assert!(stored.has_unfinished(&registered(&old)));
+        assert!(!stored.has_unfinished(&registered(&new)), "it was registered since");
     }
 }
