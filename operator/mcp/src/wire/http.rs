@@ -355,7 +355,10 @@ impl StreamableHttpClient for HttpChannel {
         if !has_type(&response, "text/event-stream") {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        self.intake.is_heard.store(true, Ordering::SeqCst);
+        // One that goes on after an event can be that of a single answer.
+        if last_event_id.is_none() {
+            self.intake.is_heard.store(true, Ordering::SeqCst);
+        }
         Ok(events_for_sdk(response.into_body(), Arc::clone(&self.intake), self.message_bytes))
     }
 }

@@ -198,6 +198,29 @@ async fn a_stream_that_ends_before_the_answer_fails_its_call_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
+/// A regression: the stream on which it came was taken for one that tells of changes, too.
+#[tokio::test]
+async fn an_answer_is_fetched_where_its_stream_was_left() {
+    let waiting = Mutex::new(Value::Null);
+    let url = start(move |asked| {
+        if asked.method == Method::GET {
+            assert_eq!(asked.header("last-event-id"), Some("7"));
+            let id = waiting.lock().clone();
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"content": "late"}});
+            return Some(stream_answer(vec![format!("id: 8\ndata: {answer}\n\n")]));
+        }
+        (asked.message["method"] == "tools/call").then(|| {
+            *waiting.lock() = asked.message["id"].clone();
+            stream_answer(vec!["id: 7\nretry: 10\ndata:\n\n".into()])
+        })
+    })
+    .await;
+    let (_, opened) = open(&url).await;
+    let (session, _events) = opened.unwrap();
+    assert_eq!(call(&session, "slow").await, Ok(ContentBody::Text("late".into())));
+    assert!(!session.announces_changes("tools"));
+}
+
 /// A regression: a proxy's answer while a server was replaced ended the stream on which it says what changes.
 #[tokio::test]
 async fn a_stream_of_changes_is_opened_again_after_an_outage() {

@@ -61,7 +61,10 @@ pub enum SignInError {
         redirect: String,
     },
     /// A client that is not registered.
-    #[error("the client can't be registered: {0}")]
+    #[error(
+        "the client can't be registered: {0}. Where only clients are taken that a person has registered, do that, and name \
+         a Secret with the `clientId` in `oauth.client`"
+    )]
     Registration(TokenError),
     /// The Secret of `oauth.client`.
     #[error(transparent)]
