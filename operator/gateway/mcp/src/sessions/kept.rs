@@ -22,21 +22,25 @@ use crate::questions::{SessionCallers, SessionQuestions};
 
 /// Time for a program in a pod to answer: `npx` and `uvx` load it first.
 const PROGRAM_START: Duration = Duration::from_mins(2);
+/// Interval at which it is said that a program is waited for, and the words for that.
+const LOOK: Duration = Duration::from_secs(2);
+const LOADING: &str = "its program has not answered yet";
 
 impl SessionPool {
-    /// Waits for the start of a session. The pod of one is in use meanwhile, however soon an unused one goes.
+    /// Waits for the start of a session. The pod of one is in use meanwhile, however soon an unused one goes, and people
+    /// see what is waited for.
     pub(super) async fn keep_starting<T>(
         &self,
         place: &ServerPlace,
         starting: impl Future<Output = T>,
     ) -> T {
-        let third = Duration::from_secs((place.spec.idle_seconds / 3).max(1).into());
         let mut starting = pin!(starting);
         loop {
             tokio::select! {
                 started = &mut starting => return started,
-                () = tokio::time::sleep(third) => {
+                () = tokio::time::sleep(LOOK) => {
                     if place.spec.image.is_some() {
+                        self.0.context.mcp.report_start(&place.repo, &place.spec, LOADING);
                         self.0.pods.keep_pod(place).await;
                     }
                 }
