@@ -7,6 +7,9 @@ use url::Url;
 /// JSON-RPC's code for a request that a page has to be opened for.
 pub(crate) const PAGE_NEEDED: i64 = -32_042;
 
+/// Words of strict readers about a greeting, in lower case. Those of Java's SDK name the class or nothing.
+const STRICT: [&str; 3] = ["capabilit", "elicitation", "invalid message format"];
+
 /// Failure of a server or of one request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -106,6 +109,18 @@ impl McpError {
     /// True if a new session may help. A call that failed so may still have run.
     pub fn is_lost_connection(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::Unreachable(_) | Self::EndedAtStart { .. })
+    }
+
+    /// True where a server's words on the greeting are about what this client declares: the SDKs of some refuse all that
+    /// they do not know.
+    pub fn refuses_capabilities(&self) -> bool {
+        let words = match self {
+            Self::Refused { message, .. } => message,
+            Self::Status { status: 400 | 422 | 500, text: Some(text), .. } => text,
+            _ => return false,
+        };
+        let words = words.to_lowercase();
+        STRICT.iter().any(|known| words.contains(known))
     }
 
     /// True where the server takes no more requests for a while: it has not carried this one out.

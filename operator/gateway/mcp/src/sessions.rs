@@ -20,7 +20,8 @@ use codebutler_gateway_core::mcp_facts::SessionOutcome;
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::personal::PersonalNotices;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
-use codebutler_mcp::{EventStream, McpError, ServerSession, SessionEvent};
+use codebutler_mcp::session::DeclaredCapabilities;
+use codebutler_mcp::{EventStream, McpError, ServerSession, SessionEvent, SessionSetup};
 use codebutler_runtime::recent::RecentMap;
 use codebutler_runtime::tasks::TaskGroup;
 use parking_lot::Mutex;
@@ -326,13 +327,32 @@ impl SessionPool {
         }
     }
 
+    /// A program that refuses what this client declares is started once more, and told less. Remote servers are told
+    /// less over the same link.
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
+        let mut declares = DeclaredCapabilities::All;
+        loop {
+            let connected = Box::pin(self.connect_once(place, declares)).await;
+            let is_refused =
+                matches!(&connected, Err(LinkError::Server(error)) if error.refuses_capabilities());
+            let is_program = place.spec.image.is_some();
+            let plainer = declares.plainer().filter(|_| is_refused && is_program);
+            let Some(plainer) = plainer else { return connected };
+            declares = plainer;
+        }
+    }
+
+    async fn connect_once(
+        &self,
+        place: &ServerPlace,
+        declares: DeclaredCapabilities,
+    ) -> Result<SessionUse, LinkError> {
         self.make_room(place)?;
         let parts = &self.0;
         self.await_retired(&place.key).await?;
         let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
-        let setup = self.setup(place, &callers);
+        let setup = SessionSetup { declares, ..self.setup(place, &callers) };
         self.remember_secrets(&place.key, &opened.secrets.all());
         let starting = Box::pin(ServerSession::open(opened.link, setup));
         let session = Box::pin(self.keep_starting(place, starting)).await;

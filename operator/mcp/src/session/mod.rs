@@ -6,7 +6,7 @@ mod request;
 mod sampling;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
@@ -70,6 +70,29 @@ pub enum ServerLink {
     },
 }
 
+/// Capabilities that a server is told of, of those that there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeclaredCapabilities {
+    /// All, as the newest version of the protocol has them.
+    #[default]
+    All,
+    /// All, in the form of older versions.
+    Plain,
+    /// Those of the oldest version alone.
+    Least,
+}
+
+impl DeclaredCapabilities {
+    /// A form that stricter servers take.
+    pub const fn plainer(self) -> Option<Self> {
+        match self {
+            Self::All => Some(Self::Plain),
+            Self::Plain => Some(Self::Least),
+            Self::Least => None,
+        }
+    }
+}
+
 /// Options for a new session.
 #[derive(Clone, Default)]
 pub struct SessionSetup {
@@ -83,6 +106,9 @@ pub struct SessionSetup {
     pub questions: Option<Arc<dyn QuestionHandler>>,
     /// Answers the server's requests for a model's answer. Without it, the capability is not declared.
     pub sampling: Option<Arc<dyn SamplingHandler>>,
+    /// Form in which all of that is declared. Over HTTP a plainer one is tried where the server refuses it; behind a pipe
+    /// that takes a new link.
+    pub declares: DeclaredCapabilities,
     /// Limits of time and size for its messages.
     pub limits: SessionLimits,
 }
@@ -250,14 +276,32 @@ async fn greet_server(
         }
         ServerLink::Http { dialer, url, headers } => (dialer, url, headers),
     };
-    let is_bad_request = Arc::<AtomicBool>::default();
-    let channel = HttpChannel {
-        dialer,
-        headers,
-        intake: Arc::clone(intake),
-        message_bytes,
-        is_bad_request: Arc::clone(&is_bad_request),
-    };
+    let mut setup = setup.clone();
+    loop {
+        let channel = HttpChannel {
+            dialer: Arc::clone(&dialer),
+            headers: headers.clone(),
+            intake: Arc::clone(intake),
+            message_bytes,
+            is_bad_request: Arc::default(),
+        };
+        let greeted = greet_http(channel, &url, &setup, intake).await;
+        let is_refused = greeted.as_ref().is_err_and(McpError::refuses_capabilities);
+        let Some(plainer) = setup.declares.plainer().filter(|_| is_refused) else {
+            return greeted;
+        };
+        setup.declares = plainer;
+    }
+}
+
+async fn greet_http(
+    channel: HttpChannel,
+    url: &Url,
+    setup: &SessionSetup,
+    intake: &Arc<Intake>,
+) -> Result<GreetedServer, McpError> {
+    let (is_bad_request, message_bytes) =
+        (Arc::clone(&channel.is_bad_request), channel.message_bytes);
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .max_concurrent_requests(CONCURRENT)
         .session_recovery_timeout(setup.limits.request);
@@ -269,6 +313,8 @@ async fn greet_server(
     let worker = StreamableHttpClientWorker::new(channel.clone(), config);
     let first = serve(WorkerTransport::spawn(worker), setup, intake).await;
     let may_be_older = match &first {
+        // It has read the greeting.
+        Err(error) if error.refuses_capabilities() => false,
         // Servers of the older form know no POST here. Some refuse it with an error of the protocol.
         Err(McpError::Status { status: 400 | 404 | 405, .. }) => true,
         Err(McpError::Refused { .. }) => is_bad_request.load(Ordering::SeqCst),
@@ -278,7 +324,7 @@ async fn greet_server(
         return first.map(|running| (running, None));
     }
     // A server of the newer form may open a stream that never names an address.
-    let opening = EventsTransport::open(channel, &url);
+    let opening = EventsTransport::open(channel, url);
     match tokio::time::timeout(setup.limits.start / 3, opening).await {
         Ok(Ok(transport)) => serve(transport, setup, intake).await.map(|running| (running, None)),
         // The answer to the newer form is the better reason, unless a sign-in can help.
@@ -304,8 +350,13 @@ fn client_config(setup: &SessionSetup) -> Result<ClientConfig, McpError> {
     if !setup.roots.is_empty() {
         capabilities["roots"] = json!({});
     }
-    if setup.questions.is_some() {
-        capabilities["elicitation"] = json!({"form": {}, "url": {}});
+    match setup.declares {
+        _ if setup.questions.is_none() => {}
+        DeclaredCapabilities::All => {
+            capabilities["elicitation"] = json!({"form": {}, "url": {}});
+        }
+        DeclaredCapabilities::Plain => capabilities["elicitation"] = json!({}),
+        DeclaredCapabilities::Least => {}
     }
     if setup.sampling.is_some() {
         capabilities["sampling"] = json!({});

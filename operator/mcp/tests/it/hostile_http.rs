@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::response::Response;
+use codebutler_mcp::session::{QuestionAnswer, QuestionHandler, ServerQuestion};
 use codebutler_mcp::{
     ContentBody, EventStream, McpError, ServerLink, ServerSession, SessionEvent, SessionSetup,
     ToolCall,
@@ -196,6 +198,55 @@ async fn a_stream_that_ends_before_the_answer_fails_its_call_at_once() {
         assert!(matches!(error, McpError::Unreadable { .. }), "{name}: {error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+struct NoAnswers;
+
+#[async_trait]
+impl QuestionHandler for NoAnswers {
+    async fn ask(&self, _: ServerQuestion) -> QuestionAnswer {
+        QuestionAnswer::Declined
+    }
+}
+
+/// A regression: Java's SDK before 0.18 refuses a greeting with a field that it does not know.
+#[tokio::test]
+async fn a_server_that_refuses_what_is_declared_is_told_less() {
+    let class = "class io.modelcontextprotocol.spec.McpSchema$ClientCapabilities";
+    let forms = json!({"form": {}, "url": {}});
+    let all = [json!({"elicitation": forms}), json!({"elicitation": {}}), json!({})];
+    // The oldest knows no elicitation, and says so with a status alone.
+    for (taken, status) in [(0, 200), (1, 200), (1, 400), (2, 400)] {
+        let declared = Arc::new(Mutex::new(Vec::new()));
+        let (seen, expected) = (Arc::clone(&declared), all[taken].clone());
+        let url = start(move |asked| {
+            if asked.message["method"] != "initialize" {
+                return None;
+            }
+            let capabilities = asked.message["params"]["capabilities"].clone();
+            seen.lock().push(capabilities.clone());
+            let message = format!("Unrecognized field \"form\" ({class}$Elicitation)");
+            let error = json!({"code": -32_603, "message": message});
+            let refused = json!({"jsonrpc": "2.0", "id": asked.message["id"], "error": error});
+            (capabilities != expected).then(|| json_answer(status, &refused))
+        })
+        .await;
+        let mut setup = quick();
+        setup.questions = Some(Arc::new(NoAnswers));
+        let (dialer, url) = (LocalDialer::new(), url.parse().unwrap());
+        let link = ServerLink::Http { dialer, url, headers: HeaderMap::new() };
+        let opened = ServerSession::open(link, setup).await.map(drop);
+        assert_eq!(opened, Ok(()), "{taken} {status}");
+        assert_eq!(*declared.lock(), all[..=taken], "{status}");
+    }
+    let other = McpError::Refused { code: -32_603, message: "no database".into() };
+    assert!(!other.refuses_capabilities());
+    let plain = McpError::Status {
+        status: 400,
+        retry_after: None,
+        text: Some("Invalid message format".into()),
+    };
+    assert!(plain.refuses_capabilities());
 }
 
 /// A regression: the stream on which it came was taken for one that tells of changes, too.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use codebutler_crds::names;
 use codebutler_mcp::session::{
-    QuestionAnswer, QuestionHandler, SampledAnswer, SamplingHandler, SamplingRefusal,
-    SamplingRequest, ServerQuestion,
+    DeclaredCapabilities, QuestionAnswer, QuestionHandler, SampledAnswer, SamplingHandler,
+    SamplingRefusal, SamplingRequest, ServerQuestion,
 };
 use codebutler_mcp::{SessionLimits, SessionSetup};
 use url::Url;
@@ -157,6 +157,7 @@ fn setup_session(
         roots: own_roots(place),
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        declares: DeclaredCapabilities::All,
         limits: SessionLimits {
             start: if place.spec.image.is_some() { PROGRAM_START } else { usual.start },
             call_idle: Duration::from_secs(place.spec.call_seconds.into()),
