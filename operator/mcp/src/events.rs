@@ -222,6 +222,14 @@ impl ProgressBook {
             let _ = sender.try_send(step);
             return;
         }
+        // Servers make tokens up, or leave them out. Where one call is under way, it is that one's.
+        let mut claimed = slots.values().filter_map(|slot| match slot {
+            ProgressSlot::Claimed(sender) => Some(sender),
+            ProgressSlot::Unclaimed(_) => None,
+        });
+        if let (Some(only), None) = (claimed.next(), claimed.next()) {
+            let _ = only.try_send(step.clone());
+        }
         let unclaimed = |slot: &&ProgressSlot| matches!(slot, ProgressSlot::Unclaimed(_));
         if slots.contains_key(&token) || slots.values().filter(unclaimed).count() < UNCLAIMED {
             slots.insert(token, ProgressSlot::Unclaimed(step));
@@ -286,6 +294,13 @@ mod tests {
         book.report("5".to_owned(), step(2.0));
         book.report("5".to_owned(), step(3.0));
         assert_eq!(receiver.try_recv().ok(), Some(step(2.0)));
+        // A regression: a call was given up as silent whose server made up the token of its progress.
+        book.report("tool-call-5".to_owned(), step(4.0));
+        assert_eq!(receiver.try_recv().ok(), Some(step(4.0)));
+        let (sender, _other) = mpsc::channel(1);
+        book.claim("6".to_owned(), sender);
+        book.report("tool-call-5".to_owned(), step(5.0));
+        assert!(receiver.try_recv().is_err(), "nobody knows whose it is");
         book.forget("5");
     }
 }

@@ -255,15 +255,14 @@ impl Intake {
     }
 
     fn take_progress(&self, params: &Value) {
-        let Some(token) = params.get("progressToken").cloned().and_then(clean_id) else {
-            return;
-        };
+        let token = params.get("progressToken").cloned().and_then(clean_id);
+        let token = token.as_ref().map(text_of).unwrap_or_default();
         let step = ProgressStep {
             progress: params.get("progress").and_then(Value::as_f64).unwrap_or_default(),
             total: params.get("total").and_then(Value::as_f64),
             message: params.get("message").and_then(Value::as_str).map(cut_text),
         };
-        self.progress.report(text_of(&token), step);
+        self.progress.report(token, step);
     }
 }
 
