@@ -30,7 +30,7 @@ use super::{World, eventually};
 use crate::support::needs_process_kubelet;
 
 /// The image of the servers here: this machine's programs, and a server at `/srv/server.py`.
-const IMAGE: &str = "acme/tools:1";
+pub(super) const IMAGE: &str = "acme/tools:1";
 /// The same, whose pull takes a while.
 pub(super) const LARGE: &str = "acme/large-tools:1";
 const PULL: Duration = Duration::from_secs(15);
@@ -68,6 +68,11 @@ for line in sys.stdin:
     if "id" not in message:
         continue
     result = {}
+    known = message.get("params", {}).get("capabilities", {}).get("elicitation", {})
+    if method == "initialize" and "STRICT" in os.environ and known:
+        error = {"code": -32603, "message": 'Unrecognized field "form" (class ClientCapabilities$Elicitation)'}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
     if method == "initialize":
         result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
                   "serverInfo": {"name": "acme", "version": "1.2"}}

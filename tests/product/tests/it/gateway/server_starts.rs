@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::server_pods::{LARGE, Node, look, server};
+use super::server_pods::{IMAGE, LARGE, Node, look, server};
 use super::servers::READY;
 use super::{World, eventually};
 use crate::support::needs_process_kubelet;
@@ -97,6 +97,23 @@ async fn a_call_waits_for_a_large_image_and_is_answered() {
     .await;
     let (status, answer) = node.call("k1", json!({"sleep": 0})).await;
     assert!(status == 200 && answer.to_string().contains("slept well"), "{status} {answer}");
+    node.end().await;
+}
+
+/// A regression: a program with Java's SDK before 0.18 refuses a field of the greeting, and with it the whole.
+#[tokio::test]
+async fn a_program_that_refuses_what_is_declared_is_started_again_and_told_less() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let strict = json!({
+        "name": "db", "image": IMAGE, "command": ["python3", "/srv/server.py"],
+        "env": [{"name": "STRICT", "value": "1"}],
+    });
+    let node = Node::start(json!([strict])).await;
+    allow_servers(&node.world).await;
+    let slept = |status, answer: &Value| status == 200 && answer.to_string().contains("slept well");
+    node.call_until("k", json!({"sleep": 0}), slept).await;
     node.end().await;
 }
 
