@@ -35,8 +35,12 @@ pub const HIDDEN_PICTURE: &str = "[a picture that is not shown here]";
 pub const FORM: &str = "codebutler.form";
 /// Field of a message with its calls in the one form, where they were written otherwise. Never sent.
 pub const CALLS: &str = "codebutler.calls";
-/// Fields in which providers send reasoning, and want it back unchanged.
-pub const REASONING: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
+/// Fields in which providers send reasoning, and want it back unchanged. The last one is LiteLLM's.
+pub const REASONING: [&str; 4] =
+    ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks"];
+/// Fields of a call that go back with it unchanged: in them Gemini's API, and LiteLLM before it, send the signature of
+/// the thoughts that led to the call.
+pub const SIGNATURES: [&str; 2] = ["extra_content", "provider_specific_fields"];
 
 /// One answer of the model, as it is recorded and sent back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +58,18 @@ pub struct AssistantMessage {
     /// Calls as the model wrote them, where their one form is another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<WrittenCall>,
+    /// Signatures of calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed: Vec<SignedCall>,
+}
+
+/// The signature of a call, as it came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SignedCall {
+    /// Index of the call in the answer.
+    pub call: usize,
+    /// Those of [`SIGNATURES`] that it had.
+    pub fields: Map<String, Value>,
 }
 
 /// A call as the model wrote it.
@@ -123,7 +139,9 @@ impl AssistantMessage {
         if !self.tool_calls.is_empty() {
             let shown = |(place, call): (usize, &ToolCall)| {
                 let written = self.written.iter().find(|written| written.call == place);
-                written.map_or_else(|| call.to_chat(), |written| written.to_chat(&call.id))
+                let shown =
+                    written.map_or_else(|| call.to_chat(), |written| written.to_chat(&call.id));
+                self.sign_call(place, shown)
             };
             let calls: Vec<_> = self.tool_calls.iter().enumerate().map(shown).collect();
             message.insert("tool_calls".to_owned(), json!(calls));
@@ -135,10 +153,19 @@ impl AssistantMessage {
                 message.insert(CALLS.to_owned(), json!(calls));
             }
         }
-        if let Some(thinker) = thinker.filter(|_| !self.reasoning.is_empty()) {
+        let is_own = !self.reasoning.is_empty() || !self.signed.is_empty();
+        if let Some(thinker) = thinker.filter(|_| is_own) {
             message.insert(THINKER.to_owned(), json!(thinker));
         }
         Value::Object(message)
+    }
+
+    fn sign_call(&self, place: usize, mut call: Value) -> Value {
+        let signed = self.signed.iter().find(|signed| signed.call == place);
+        if let (Some(signed), Some(call)) = (signed, call.as_object_mut()) {
+            call.extend(signed.fields.clone());
+        }
+        call
     }
 }
 

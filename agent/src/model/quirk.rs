@@ -13,6 +13,8 @@ pub enum ModelQuirk {
     NoReasoning,
     /// Sends a field for reasoning in each answer that called tools, though it be empty.
     BlankReasoning,
+    /// Sends a word in place of the signature of each call that has none of this model's.
+    BlankSignatures,
     /// Puts words of the model between a tool's result and a person's message.
     Bridge,
     /// Leaves out the marks for the provider's cache.
@@ -29,6 +31,8 @@ pub enum ModelQuirk {
     NullContent,
     /// Offers functions alone: the provider takes no tool of free text.
     NoFreeText,
+    /// Leaves it to the model whether to call a tool, without a word on it.
+    NoToolChoice,
 }
 
 /// Words of a template that refuses a conversation for the sake of who speaks after whom, or without a reason.
@@ -52,7 +56,12 @@ const TURNS: [ModelQuirk; 5] = [
 pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQuirk> {
     let words = words.to_lowercase();
     let all = |parts: &[&str]| parts.iter().all(|part| words.contains(part));
-    let found = if all(&["reasoning_content", "missing"]) || all(&["reasoning_content", "must be"])
+    let any = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+    let found = if all(&["missing a", "thought_signature"]) {
+        ModelQuirk::BlankSignatures
+    } else if all(&["reasoning_content"])
+        && any(&["missing", "must be", "required"])
+        && !any(&["unsupported", "not supported"])
     {
         ModelQuirk::BlankReasoning
     } else if all(&["signature", "thinking"])
@@ -61,6 +70,9 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
         || all(&["thinking block"])
         || all(&["reasoning_details"])
         || all(&["reasoning_content"])
+        || all(&["property 'reasoning'"])
+        || all(&["reasoning is not supported"])
+        || all(&["thinking_blocks"])
     {
         ModelQuirk::NoReasoning
     } else if all(&["unexpected role", "after role"]) || all(&["role 'user' after role 'tool'"]) {
@@ -79,6 +91,8 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
         ModelQuirk::NullContent
     } else if all(&["custom", "tool"]) || all(&["'custom'"]) {
         ModelQuirk::NoFreeText
+    } else if all(&["tool_choice"]) {
+        ModelQuirk::NoToolChoice
     } else if all(&["cache_control"]) {
         ModelQuirk::NoMarks
     } else {
@@ -102,6 +116,25 @@ mod tests {
                 "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
                 Some(ModelQuirk::BlankReasoning),
             ),
+            (
+                "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly",
+                Some(ModelQuirk::BlankSignatures),
+            ),
+            (
+                "function call `default_api:Read` in the 2. content block is missing a `thought_signature`. Learn more: \
+                 https://example.com/models/thinking/thought-signatures",
+                Some(ModelQuirk::BlankSignatures),
+            ),
+            (
+                "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property \
+                 'reasoning_content' is unsupported)]",
+                Some(ModelQuirk::NoReasoning),
+            ),
+            ("property 'reasoning' is unsupported", Some(ModelQuirk::NoReasoning)),
+            (
+                "messages[2].reasoning: reasoning is not supported with this model",
+                Some(ModelQuirk::NoReasoning),
+            ),
             ("Unexpected role 'user' after role 'tool'", Some(ModelQuirk::Bridge)),
             (
                 "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/...",
@@ -117,6 +150,14 @@ mod tests {
             ),
             ("raise_exception('System role not supported')", Some(ModelQuirk::NoSystem)),
             ("messages: text content blocks must be non-empty", Some(ModelQuirk::NullContent)),
+            (
+                "Bedrock doesn't support tool_choice=none. To drop it from the call, set `litellm.drop_params = True`",
+                Some(ModelQuirk::NoToolChoice),
+            ),
+            (
+                "The `reasoning_content` in the thinking mode must be passed back to the API.",
+                Some(ModelQuirk::BlankReasoning),
+            ),
             ("cache_control: Extra inputs are not permitted", Some(ModelQuirk::NoMarks)),
             ("messages: at least one message is required", None),
             ("the model is overloaded", None),

@@ -1,8 +1,8 @@
 //! The body of a chat completion, as providers really send it.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{AssistantMessage, REASONING, ToolCall, WrittenCall};
+use super::{AssistantMessage, REASONING, SIGNATURES, SignedCall, ToolCall, WrittenCall};
 use codebutler_guides::text::clip_text;
 
 /// A readable reply. Whether it is an answer is another question.
@@ -46,6 +46,8 @@ pub enum UnreadableReply {
 }
 
 const MAX_WHY: usize = 400;
+/// Mark between a call's id and the signature that LiteLLM puts behind it.
+const SIGNED_ID: &str = "__thought__";
 
 /// Reads the body of a chat completion.
 pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
@@ -70,6 +72,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         Some(_) => return Err(formless("`tool_calls` is not a list")),
     };
     let written = free_calls(message.get("tool_calls"));
+    let signed = signed_calls(message.get("tool_calls"));
     let reasoning = REASONING
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), message.get(*name)?.clone())))
@@ -82,6 +85,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
             tool_calls,
             reasoning,
             written,
+            signed,
             ..AssistantMessage::default()
         },
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
@@ -106,9 +110,14 @@ fn said_by_provider(error: &Value) -> Option<String> {
     Some(clip_text(&text, MAX_WHY))
 }
 
-/// The provider's word for the end, and the model's own where that is more exact.
+/// The provider's word for the end, and the model's own where that is more exact. Google puts it behind its own:
+/// `function_call_filter: MALFORMED_FUNCTION_CALL`.
 fn read_finish(choice: &Value) -> FinishReason {
-    let word = |name: &str| choice[name].as_str().map(finish_of).unwrap_or_default();
+    let any = |words: &str| {
+        let mut found = words.rsplit(':').map(|word| finish_of(word.trim()));
+        found.find(|finish| *finish != FinishReason::Whole).unwrap_or_default()
+    };
+    let word = |name: &str| choice[name].as_str().map(any).unwrap_or_default();
     match word("finish_reason") {
         FinishReason::Whole => word("native_finish_reason"),
         other => other,
@@ -122,10 +131,26 @@ fn finish_of(word: &str) -> FinishReason {
         | "max_output_tokens"
         | "model_length"
         | "model_context_window_exceeded" => FinishReason::Length,
-        "content_filter" | "refusal" | "safety" | "recitation" | "prohibited_content"
-        | "blocklist" | "spii" | "image_safety" => FinishReason::Filtered,
-        "error" => FinishReason::Error,
-        "malformed_function_call" | "unexpected_tool_call" => FinishReason::Malformed,
+        // OpenAI's and Anthropic's; Bedrock's; Zhipu's; and Google's.
+        "content_filter"
+        | "refusal"
+        | "content_filtered"
+        | "guardrail_intervened"
+        | "sensitive"
+        | "safety"
+        | "recitation"
+        | "language"
+        | "prohibited_content"
+        | "blocklist"
+        | "spii"
+        | "image_safety"
+        | "image_recitation"
+        | "image_prohibited_content" => FinishReason::Filtered,
+        // OpenRouter's; DeepSeek's; Zhipu's; vLLM's and SGLang's.
+        "error" | "insufficient_system_resource" | "network_error" | "abort" => FinishReason::Error,
+        "malformed_function_call" | "malformed_response" | "unexpected_tool_call" => {
+            FinishReason::Malformed
+        }
         _ => FinishReason::Whole,
     }
 }
@@ -167,9 +192,34 @@ fn free_calls(calls: Option<&Value>) -> Vec<WrittenCall> {
     free.collect()
 }
 
+/// The signatures of calls, by the places of these.
+fn signed_calls(calls: Option<&Value>) -> Vec<SignedCall> {
+    let calls = calls.and_then(Value::as_array).into_iter().flatten().enumerate();
+    let signed = calls.map(|(call, given)| SignedCall { call, fields: signature_of(given) });
+    signed.filter(|signed| !signed.fields.is_empty()).collect()
+}
+
+fn signature_of(call: &Value) -> Map<String, Value> {
+    let is_said = |value: &&Value| value.as_object().is_some_and(|fields| !fields.is_empty());
+    let mut fields = Map::new();
+    for name in SIGNATURES {
+        let mut places = [call.get(name), call["function"].get(name)].into_iter().flatten();
+        if let Some(value) = places.find(is_said) {
+            fields.insert(name.to_owned(), value.clone());
+        }
+    }
+    let in_id = call["id"].as_str().and_then(|id| id.split_once(SIGNED_ID));
+    if let Some((_, signature)) = in_id.filter(|_| fields.is_empty()) {
+        // The id itself is shortened to what every provider takes.
+        fields.insert(SIGNATURES[1].to_owned(), json!({"thought_signature": signature}));
+    }
+    fields
+}
+
 /// A call without an id has an empty one.
 fn tool_call(index: usize, call: &Value) -> Result<ToolCall, UnreadableReply> {
     let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+    let id = id.split_once(SIGNED_ID).map_or(id, |(id, _)| id);
     if let Some((name, input)) = free_text(call) {
         return Ok(ToolCall {
             id: id.to_owned(),
@@ -191,8 +241,6 @@ fn tool_call(index: usize, call: &Value) -> Result<ToolCall, UnreadableReply> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(message: &Value) -> Result<AssistantMessage, UnreadableReply> {
@@ -232,6 +280,29 @@ mod tests {
         let sent = calls.to_chat(None);
         assert_eq!(sent["reasoning_details"], json!([{"id": 1}]));
         assert!(sent.get("reasoning").is_none());
+    }
+
+    #[test]
+    fn the_signature_of_a_call_goes_back_with_it() {
+        let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "Read", "arguments": "{}"}});
+        let google = json!({"google": {"thought_signature": "c2ln"}});
+        let (mut own, mut inner) = (call("a"), call("b"));
+        own["extra_content"] = google.clone();
+        inner["function"]["provider_specific_fields"] = json!({"thought_signature": "c2ln"});
+        let signed_id = format!("call_1__thought__{}", "c2ln+/=".repeat(40));
+        let calls = [own, inner, call(&signed_id), call("d")];
+        let answer = read(&json!({"content": null, "tool_calls": calls})).unwrap();
+        let sent = answer.to_chat(Some("m x"));
+        let sent_calls = sent["tool_calls"].as_array().unwrap();
+        assert_eq!(sent_calls[0]["extra_content"], google);
+        assert_eq!(sent_calls[1]["provider_specific_fields"]["thought_signature"], "c2ln");
+        assert_eq!(sent_calls[2]["id"], "call_1");
+        let whole = sent_calls[2]["provider_specific_fields"]["thought_signature"].as_str();
+        assert_eq!(whole, Some("c2ln+/=".repeat(40).as_str()));
+        assert_eq!(sent_calls[3], call("d"));
+        assert_eq!(sent[crate::model::THINKER], "m x", "another model can't read them");
+        let kept = serde_json::to_string(&answer).unwrap();
+        assert_eq!(serde_json::from_str::<AssistantMessage>(&kept).unwrap(), answer);
     }
 
     #[test]
@@ -278,6 +349,19 @@ mod tests {
                 json!({"finish_reason": "stop", "native_finish_reason": "MALFORMED_FUNCTION_CALL"}),
                 FinishReason::Malformed,
             ),
+            (
+                json!({"finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}),
+                FinishReason::Malformed,
+            ),
+            (
+                json!({"finish_reason": "content_filter: PROHIBITED_CONTENT"}),
+                FinishReason::Filtered,
+            ),
+            (json!({"finish_reason": "sensitive"}), FinishReason::Filtered),
+            (json!({"finish_reason": "guardrail_intervened"}), FinishReason::Filtered),
+            (json!({"finish_reason": "insufficient_system_resource"}), FinishReason::Error),
+            (json!({"finish_reason": "network_error"}), FinishReason::Error),
+            (json!({"finish_reason": "abort"}), FinishReason::Error),
         ] {
             let mut whole = choice.clone();
             whole["message"] = json!({"content": "x"});

@@ -14,7 +14,7 @@ use codebutler_wire::{CacheForm, EditForm, ModelFacts, RoleSession};
 use serde_json::Value;
 
 use crate::model::quirk::ModelQuirk;
-use crate::model::{REASONING, THINKER, call_parts};
+use crate::model::{REASONING, SIGNATURES, THINKER, call_parts};
 
 pub use fit::{find_overlong, has_giant, squeeze_conversation};
 pub use request::{WindowRequest, build_request, summary_request};
@@ -79,8 +79,12 @@ impl<'a> ShownMessage<'a> {
     /// Length as shown, in characters.
     fn size(&self) -> usize {
         let message = &self.message;
-        let calls = message["tool_calls"].as_array().into_iter().flatten();
-        let calls = calls.filter_map(call_parts).map(|(_, arguments)| arguments.len());
+        let calls = || message["tool_calls"].as_array().into_iter().flatten();
+        let signatures = calls()
+            .filter(|_| self.reasoning)
+            .map(|call| SIGNATURES.iter().map(|name| text_weight(&call[*name])).sum::<usize>());
+        let signatures: usize = signatures.sum();
+        let calls = calls().filter_map(call_parts).map(|(_, arguments)| arguments.len());
         let content = match &message["content"] {
             Value::Array(_) => PICTURE,
             content => content.as_str().map_or(0, str::len),
@@ -88,11 +92,17 @@ impl<'a> ShownMessage<'a> {
         // A provider may repeat the same reasoning in several fields.
         let thoughts =
             REASONING.iter().filter(|_| self.reasoning).map(|key| text_weight(&message[*key]));
-        content + calls.sum::<usize>() + thoughts.max().unwrap_or(0)
+        content + calls.sum::<usize>() + signatures + thoughts.max().unwrap_or(0)
     }
 
     fn is(&self, role: &str) -> bool {
         self.message["role"] == role
+    }
+
+    /// True if its first call has a signature.
+    fn is_signed(&self) -> bool {
+        let first = &self.message["tool_calls"][0];
+        SIGNATURES.iter().any(|name| first.get(*name).is_some())
     }
 }
 
@@ -196,6 +206,18 @@ pub(super) mod tests {
         assert_eq!(conversation_room((128_000, 16_000), 0, 1.0, None), 336_000);
         assert_eq!(conversation_room((128_000, 16_000), 0, 1.4, None), 240_000);
         assert_eq!(conversation_room((128_000, 16_000), 0, 1.0, Some(10_000)), 24_000);
+    }
+
+    #[test]
+    fn signatures_count_where_they_are_sent() {
+        let call = json!({"id": "a", "type": "function", "function": {"name": "X", "arguments": "{}"},
+            "extra_content": {"google": {"thought_signature": "12345"}}});
+        let called =
+            json!({"role": "assistant", "content": "abc", THINKER: "m x", "tool_calls": [call]});
+        let mut look = look(1);
+        assert_eq!(ShownMessage::new(&called, &look).size(), 5);
+        look.thinker = Some("m x");
+        assert_eq!(ShownMessage::new(&called, &look).size(), 10);
     }
 
     #[test]

@@ -14,10 +14,12 @@ use super::fit::fit_conversation;
 use super::forms::{shorten_ids, split_calls, suit_calls, tell_calls};
 use super::{PER_TOKEN, ShownMessage, WindowLook, told_length, total_weight};
 use crate::model::quirk::ModelQuirk;
-use crate::model::{CALLS, FORM, REASONING, THINKER};
+use crate::model::{CALLS, FORM, REASONING, SIGNATURES, THINKER};
 
 /// Assistant text put between a tool result and a message, for providers that require one there.
 const BRIDGE: &str = "Understood.";
+/// Google's word in place of the signature of a call that another model has made.
+const UNSIGNED: &str = "skip_thought_signature_validator";
 
 /// The body of a model call. Messages that are sent as stored are borrowed, not copied.
 #[derive(Debug, Serialize)]
@@ -54,13 +56,15 @@ impl<'a> WindowRequest<'a> {
             shown.message.to_mut()["content"] = Value::Null;
         }
         let blank = has(ModelQuirk::BlankReasoning) && !shown.reasoning && calls;
+        let is_unsigned = calls && !(shown.reasoning && shown.is_signed());
+        let signature = (has(ModelQuirk::BlankSignatures) && is_unsigned).then_some(UNSIGNED);
         match self.messages.last_mut().filter(|_| shown.is("user")) {
             Some(last) if last.shown.is("user") => last.more.push(shown),
             Some(last) if last.shown.is("tool") && has(ModelQuirk::Bridge) => {
                 self.messages.push(Sent::made(json!({"role": "assistant", "content": BRIDGE})));
                 self.messages.push(Sent::from(shown));
             }
-            _ => self.messages.push(Sent { blank, ..Sent::from(shown) }),
+            _ => self.messages.push(Sent { blank, signature, ..Sent::from(shown) }),
         }
     }
 
@@ -112,7 +116,7 @@ fn request_body<'a>(
     let size = told_length(system, tools) + total_weight(&chat);
     let has = |quirk| look.quirks.contains(&quirk);
     let messages = Vec::with_capacity(chat.len() + 3);
-    let tool_choice = (!tools.is_empty()).then_some("auto");
+    let tool_choice = (!tools.is_empty() && !has(ModelQuirk::NoToolChoice)).then_some("auto");
     let (model, quirks) = (look.model, look.quirks);
     let mut body = WindowRequest { messages, model, tool_choice, tools, quirks, size };
     let first = if has(ModelQuirk::NoSystem) { "user" } else { "system" };
@@ -168,6 +172,8 @@ struct Sent<'a> {
     more: Vec<ShownMessage<'a>>,
     /// True if it gets an empty field for reasoning.
     blank: bool,
+    /// What its first call gets in place of a signature of its own.
+    signature: Option<&'static str>,
     /// True if its content is written as a list of parts, in which a mark can stand: with or without one, so that the
     /// text stays the same once the mark has moved on.
     parts: bool,
@@ -179,7 +185,15 @@ struct Sent<'a> {
 
 impl<'a> From<ShownMessage<'a>> for Sent<'a> {
     fn from(shown: ShownMessage<'a>) -> Self {
-        Self { shown, more: Vec::new(), blank: false, parts: false, mark: None, shared: false }
+        Self {
+            shown,
+            more: Vec::new(),
+            blank: false,
+            signature: None,
+            parts: false,
+            mark: None,
+            shared: false,
+        }
     }
 }
 
@@ -237,12 +251,52 @@ impl Serialize for Sent<'_> {
             }
             if key == "content" {
                 self.serialize_content(&mut map)?;
+            } else if key == "tool_calls" && (!reasoning || self.signature.is_some()) {
+                map.serialize_entry(key, &UnsignedCalls { calls: value, first: self.signature })?;
             } else {
                 map.serialize_entry(key, value)?;
             }
         }
         if self.blank {
             map.serialize_entry("reasoning_content", "")?;
+        }
+        map.end()
+    }
+}
+
+/// Calls without the signatures that only the model can read which made them.
+struct UnsignedCalls<'a> {
+    calls: &'a Value,
+    /// The signature that the first one gets all the same.
+    first: Option<&'static str>,
+}
+
+impl Serialize for UnsignedCalls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let calls = self.calls.as_array().into_iter().flatten().enumerate();
+        serializer.collect_seq(calls.map(|(n, call)| {
+            let signature = self.first.filter(|_| n == 0);
+            UnsignedCall { call, signature }
+        }))
+    }
+}
+
+struct UnsignedCall<'a> {
+    call: &'a Value,
+    signature: Option<&'static str>,
+}
+
+impl Serialize for UnsignedCall<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.call.as_object().into_iter().flatten() {
+            if !SIGNATURES.contains(&name.as_str()) {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        if let Some(signature) = self.signature {
+            let content = json!({"google": {"thought_signature": signature}});
+            map.serialize_entry(SIGNATURES[0], &content)?;
         }
         map.end()
     }

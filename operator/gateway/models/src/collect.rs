@@ -3,6 +3,8 @@
 //! Servers on slow machines are asked for streams although their caller wants a whole: then it can be seen
 //! that something still comes, and how fast.
 
+mod piece;
+
 use std::collections::BTreeMap;
 
 use memchr::memmem;
@@ -11,14 +13,18 @@ use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use self::piece::read_piece;
 use super::billing::{self, ProviderBill};
+use super::request::SIGNATURES;
 
 /// Longest line that is looked into: pictures come in one piece.
 const LONGEST: usize = 32 * 1024 * 1024;
 /// Texts that come in pieces.
 const TEXTS: [&str; 5] = ["content", "refusal", "reasoning", "reasoning_content", "thinking"];
 /// Texts of a block of reasoning that come in pieces.
-const BLOCK_TEXTS: [&str; 4] = ["text", "summary", "data", "arguments"];
+const BLOCK_TEXTS: [&str; 5] = ["text", "summary", "data", "arguments", "thinking"];
+/// Lists of such blocks: OpenRouter's, and LiteLLM's.
+const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 /// Fields that are the same for a whole answer.
 const HEAD: [&str; 6] =
     ["id", "created", "model", "provider", "system_fingerprint", "service_tier"];
@@ -67,6 +73,8 @@ struct StreamedCall {
     arguments: String,
     /// True if the argument is free text.
     custom: bool,
+    /// Fields that have to come back with it.
+    signature: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -299,7 +307,7 @@ impl StreamedChoice {
                 }
                 !calls.is_empty()
             }
-            Value::Array(blocks) if name == "reasoning_details" => {
+            Value::Array(blocks) if BLOCKS.contains(&name) => {
                 let known = self.message.entry(name).or_insert_with(|| json!([]));
                 let Value::Array(known) = known else { return false };
                 for block in blocks {
@@ -359,6 +367,12 @@ impl StreamedChoice {
             name.clone_into(&mut call.name);
         }
         call.custom |= custom;
+        for name in SIGNATURES {
+            let mut places = [&piece[name], &function[name]].into_iter();
+            if let Some(fields) = places.find(|fields| fields.is_object()) {
+                call.signature.insert(name.to_owned(), fields.clone());
+            }
+        }
         match &function[if custom { "input" } else { "arguments" }] {
             Value::String(text) => call.arguments.push_str(text),
             Value::Null => {}
@@ -375,6 +389,11 @@ impl StreamedChoice {
 
     fn whole(self, index: u64) -> Value {
         let Self { mut message, calls, end } = self;
+        let blocks = message.get_mut(BLOCKS[1]).and_then(Value::as_array_mut);
+        for block in blocks.into_iter().flatten().filter_map(Value::as_object_mut) {
+            // It tells the pieces of a stream apart, and is no field of a whole block.
+            block.shift_remove("index");
+        }
         message.entry("role").or_insert_with(|| "assistant".into());
         message.entry("content").or_insert(Value::Null);
         if !calls.is_empty() {
@@ -415,6 +434,9 @@ impl StreamedCall {
         if !self.id.is_empty() {
             call["id"] = self.id.into();
         }
+        if let Some(call) = call.as_object_mut() {
+            call.extend(self.signature);
+        }
         call
     }
 }
@@ -435,47 +457,23 @@ fn append_text(message: &mut Map<String, Value>, name: &str, text: &str) {
     }
 }
 
-/// A piece of the stream. Servers that cut a character in two write bytes that are no UTF-8, or half a surrogate pair.
-fn read_piece(data: &[u8]) -> Option<Value> {
-    if let Ok(piece) = serde_json::from_slice(data) {
-        return Some(piece);
-    }
-    let text = String::from_utf8_lossy(data);
-    serde_json::from_str(&text).or_else(|_| serde_json::from_str(&without_surrogates(&text))).ok()
-}
-
-/// JSON in which no escape stands for half of a surrogate pair.
-fn without_surrogates(json: &str) -> String {
-    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
-    let is_half = |unit: u16| (0xd800..0xe000).contains(&unit);
-    let mut out = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let next = rest.get(6..).and_then(unit);
-        let (kept, length) = match unit(rest) {
-            Some(0xd800..=0xdbff) if next.is_some_and(|low| (0xdc00..0xe000).contains(&low)) => {
-                (rest.get(..12), 12)
-            }
-            Some(unit) if is_half(unit) => (Some("\\ufffd"), 6),
-            _ => (rest.get(..2), 2),
-        };
-        let Some(kept) = kept else { break };
-        out.push_str(kept);
-        rest = &rest[length..];
-    }
-    out + rest
-}
-
 /// A block of reasoning that goes on, or another one: what is signed has to come back as it was.
 fn merge_block(known: &mut Vec<Value>, block: Value) {
+    let is_indexed = !block["index"].is_null();
     let same = |other: &Value| {
+        // Without indexes a thought goes on until its signature has come.
+        let goes_on =
+            || block["type"] == "thinking" && other["signature"].as_str().is_none_or(str::is_empty);
         other["type"] == block["type"]
-            && !block["index"].is_null()
-            && other["index"] == block["index"]
+            && (if is_indexed { other["index"] == block["index"] } else { goes_on() })
     };
-    let Some(Value::Object(target)) = known.iter_mut().find(|other| same(other)) else {
+    let place = if is_indexed {
+        known.iter().position(same)
+    } else {
+        known.len().checked_sub(1).filter(|last| same(&known[*last]))
+    };
+    let place = place.unwrap_or(known.len());
+    let Some(Value::Object(target)) = known.get_mut(place) else {
         known.push(block);
         return;
     };

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::ApiDialect;
 use super::facts::{KnownModelFacts, ThinkingFacts};
-use super::request::{ForwardableRequest, RequestError, THOUGHTS};
+use super::request::{ForwardableRequest, RequestError, SIGNATURES, THOUGHTS};
 use super::tools;
 
 /// Fewest tokens of thinking that providers take for a number.
@@ -111,7 +111,8 @@ impl ForwardableRequest {
     fn messages(&self, model: &str, shape: &RequestShape<'_>) -> Option<Box<RawValue>> {
         let field = self.fields.get("messages")?;
         let has = |name: &str| memmem::find(field.get().as_bytes(), name.as_bytes()).is_some();
-        let foreign = model != self.model && has("\"reasoning");
+        let is_thought = |name: &&str| has(&format!("\"{name}\""));
+        let foreign = model != self.model && THOUGHTS.iter().chain(&SIGNATURES).any(is_thought);
         let unmarked = shape.facts.cache != CacheForm::Marked && has("\"cache_control\"");
         let unfree = has("\"custom\"") && !shape.takes_text();
         if !foreign && !unmarked && !unfree {
@@ -120,7 +121,7 @@ impl ForwardableRequest {
         let mut messages: Vec<Value> = serde_json::from_str(field.get()).ok()?;
         for message in messages.iter_mut().filter_map(Value::as_object_mut) {
             if foreign && message.get("role").is_some_and(|role| role == "assistant") {
-                message.retain(|name, _| !THOUGHTS.contains(&name.as_str()));
+                forget_thoughts(message);
             }
             if unmarked {
                 unmark_message(message);
@@ -130,6 +131,15 @@ impl ForwardableRequest {
             }
         }
         to_raw_value(&messages).ok()
+    }
+}
+
+/// Takes from an assistant's message what only its model can read.
+fn forget_thoughts(message: &mut Map<String, Value>) {
+    message.retain(|name, _| !THOUGHTS.contains(&name.as_str()));
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
+        call.retain(|name, _| !SIGNATURES.contains(&name.as_str()));
     }
 }
 
@@ -327,6 +337,19 @@ mod tests {
              "reasoning_details": [{"type": "reasoning.text", "text": "t", "signature": "s"}]},
             {"role": "user", "content": "\"reasoning\":"},
         ]});
+        let call =
+            json!({"id": "c", "type": "function", "function": {"name": "Read", "arguments": "{}"}});
+        let mut signed = call.clone();
+        signed["extra_content"] = json!({"google": {"thought_signature": "s"}});
+        let calling = json!({"model": "m/x", "messages": [
+            {"role": "assistant", "content": "", "tool_calls": [signed]}]});
+        let stand_in = |model| {
+            let facts = KnownModelFacts::default();
+            sent(ApiDialect::Plain, &facts, json!({}), &calling, model)["messages"][0]["tool_calls"]
+                [0]
+            .clone()
+        };
+        assert_eq!((stand_in("m/x"), stand_in("m/z")), (signed.clone(), call));
         let keeps = KnownModelFacts { cache: CacheForm::Marked, ..KnownModelFacts::default() };
         let messages = |facts: &KnownModelFacts, model: &str| {
             sent(ApiDialect::Plain, facts, json!({}), &ask, model)["messages"].clone()

@@ -10,7 +10,10 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// Fields of an assistant's message that keep its model's thinking.
-pub const THOUGHTS: [&str; 3] = ["reasoning", "reasoning_content", "reasoning_details"];
+pub const THOUGHTS: [&str; 4] =
+    ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks"];
+/// Fields of a call that keep the signature of the thoughts that led to it: Google's, and LiteLLM's.
+pub const SIGNATURES: [&str; 2] = ["extra_content", "provider_specific_fields"];
 /// Fields by which a request could reach another model or provider, or run up another bill, than the
 /// one that the role is given.
 const REFUSED: [&str; 15] = [
@@ -205,8 +208,12 @@ fn mask_request(value: &mut Value, redactor: &SecretRedactor) {
         Value::Object(fields) => {
             // A model knows its own thoughts by what they are signed with: changed, it refuses them.
             let speaks = fields.get("role").is_some_and(|role| role == "assistant");
-            let is_kept =
-                |name: &str| OPAQUE.contains(&name) || (speaks && THOUGHTS.contains(&name));
+            let calls = fields.contains_key("function");
+            let is_kept = |name: &str| {
+                OPAQUE.contains(&name)
+                    || (speaks && THOUGHTS.contains(&name))
+                    || (calls && SIGNATURES.contains(&name))
+            };
             let texts = fields.iter_mut().filter(|(name, _)| !is_kept(name));
             texts.for_each(|(_, value)| mask_request(value, redactor));
         }
@@ -337,7 +344,9 @@ mod tests {
         let details =
             serde_json::json!([{"type": "reasoning.text", "text": key, "signature": "s"}]);
         let body = serde_json::json!({"model": "m/x", "messages": [
-            {"role": "assistant", "content": key, "reasoning": key, "reasoning_details": details},
+            {"role": "assistant", "content": key, "reasoning": key, "reasoning_details": details,
+             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "Bash", "arguments": key},
+                "extra_content": {"google": {"thought_signature": key}}}]},
             {"role": "user", "content": "x", "reasoning": key},
         ]});
         let mut request = read(&body.to_string()).unwrap();
@@ -347,6 +356,9 @@ mod tests {
         assert_eq!(messages[0]["reasoning_details"], details);
         assert_eq!(messages[0]["reasoning"], *key);
         assert_ne!(messages[0]["content"], *key);
+        let call = &messages[0]["tool_calls"][0];
+        assert_eq!(call["extra_content"]["google"]["thought_signature"], *key);
+        assert_ne!(call["function"]["arguments"], *key);
         assert_ne!(messages[1]["reasoning"], *key, "only a model has thoughts");
     }
 

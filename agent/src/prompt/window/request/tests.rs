@@ -30,6 +30,10 @@ fn a_request_without_tools_names_none() {
     let body = build_request(&look(1000), "s", &[], &tools);
     assert_eq!(json!(body)["tool_choice"], "auto");
     assert_eq!(json!(body.without_calls())["tool_choice"], "none");
+    let quirks = BTreeSet::from([ModelQuirk::NoToolChoice]);
+    let look = WindowLook { quirks: &quirks, ..look(1000) };
+    let body = json!(build_request(&look, "s", &[], &tools).without_calls());
+    assert!(body.get("tool_choice").is_none() && body["tools"] == json!(tools), "{body}");
 }
 
 #[test]
@@ -149,6 +153,31 @@ fn reasoning_goes_back_only_to_the_model_that_it_came_from() {
     }
     let blank = WindowLook { quirks: &blank, thinker: None, ..own };
     assert_eq!(sent(&blank)["reasoning_content"], "");
+}
+
+#[test]
+fn a_signature_goes_back_only_to_the_model_that_it_came_from() {
+    let mut signed = called("a");
+    let google = json!({"google": {"thought_signature": "c2ln"}});
+    signed["tool_calls"][0]["extra_content"] = google.clone();
+    let other = called("b")["tool_calls"][0].clone();
+    signed["tool_calls"].as_array_mut().unwrap().push(other);
+    let results = ["a", "b"].map(|id| model::tool_message(id, "x"));
+    let chat = [&[model::user_message("go"), signed][..], &results].concat();
+    let calls = |look: &WindowLook<'_>| {
+        json!(build_request(look, "s", &chat, &[]))["messages"][2]["tool_calls"].clone()
+    };
+    let own = WindowLook { thinker: Some("m x"), ..look(1000) };
+    assert_eq!(calls(&own), chat[1]["tool_calls"]);
+    let foreign = WindowLook { model: "other", ..own };
+    assert_eq!(calls(&foreign)[0], called("a")["tool_calls"][0]);
+    // Google's API takes no call without one, and has a word for those of other models.
+    let blank = BTreeSet::from([ModelQuirk::BlankSignatures]);
+    let unsigned = calls(&WindowLook { quirks: &blank, ..foreign });
+    let signature = unsigned[0]["extra_content"]["google"]["thought_signature"].as_str();
+    assert_eq!(signature, Some("skip_thought_signature_validator"));
+    assert_eq!(unsigned[1], called("b")["tool_calls"][0], "the first of an answer has it");
+    assert_eq!(calls(&WindowLook { quirks: &blank, ..own })[0]["extra_content"], google);
 }
 
 #[test]

@@ -98,6 +98,51 @@ fn signed_thoughts_stay_as_they_were() {
 }
 
 #[test]
+fn the_signature_of_a_call_comes_with_it() {
+    let google = json!({"google": {"thought_signature": "c2ln"}});
+    let inner = json!({"thought_signature": "c2ln"});
+    let events = [
+        piece(
+            &json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "extra_content": google,
+            "function": {"name": "Read", "arguments": "{}"}}]}),
+        ),
+        piece(&json!({"tool_calls": [{"index": 1, "id": "b", "type": "function",
+            "function": {"name": "Glob", "arguments": "{", "provider_specific_fields": inner}}]})),
+        piece(&json!({"tool_calls": [{"index": 1, "function": {"arguments": "}"}}]})),
+        finish("tool_calls"),
+    ];
+    let answer = whole(&events, "data: [DONE]\n").unwrap();
+    let calls = &answer["choices"][0]["message"]["tool_calls"];
+    assert_eq!(calls[0]["extra_content"], google);
+    assert_eq!(calls[1]["provider_specific_fields"], inner);
+    assert_eq!(calls[1]["function"], json!({"name": "Glob", "arguments": "{}"}));
+}
+
+#[test]
+fn thoughts_in_pieces_are_blocks_with_and_without_indexes() {
+    let thought = |text: &str| json!({"type": "thinking", "thinking": text});
+    let sign =
+        |signature: &str| json!({"type": "thinking", "thinking": "", "signature": signature});
+    let pieces = [thought("I "), thought("think"), sign("s1"), thought("more"), sign("s2")];
+    let numbered = pieces.iter().zip([0, 0, 0, 1, 1]).map(|(block, index)| {
+        let mut block = block.clone();
+        block["index"] = json!(index);
+        block
+    });
+    let whole_thought = |text: &str, signature: &str| json!({"type": "thinking", "thinking": text, "signature": signature});
+    for blocks in [pieces.to_vec(), numbered.collect()] {
+        let mut events: Vec<Value> =
+            blocks.iter().map(|block| piece(&json!({"thinking_blocks": [block]}))).collect();
+        events.push(finish("stop"));
+        let answer = whole(&events, "data: [DONE]\n").unwrap();
+        assert_eq!(
+            answer["choices"][0]["message"]["thinking_blocks"],
+            json!([whole_thought("I think", "s1"), whole_thought("more", "s2")])
+        );
+    }
+}
+
+#[test]
 fn what_broke_off_is_no_answer_and_an_error_is_one() {
     let words = || piece(&json!({"content": "half"}));
     assert_eq!(whole(&[words()], ""), None, "no end");
