@@ -299,6 +299,12 @@ impl Agent {
         }
     }
 
+    /// True if a refusal says how the same conversation has to be sent.
+    pub(super) fn learns_from(&self, error: &ChatError) -> bool {
+        let quirks = self.transcript.state().quirks();
+        refusal_words(error).is_some_and(|words| quirk::learn_quirk(words, quirks).is_some())
+    }
+
     /// Less is shown from now on, or it is given up.
     fn overflowed(&mut self, shown: u32, said: &str) -> Result<Option<RunEnding>, RunError> {
         let found = window::find_window(said);

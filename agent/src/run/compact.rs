@@ -71,7 +71,7 @@ impl Agent {
         };
         let answer = match answer {
             // A summary is worth waiting for.
-            Err(error) if error.may_pass() => {
+            Err(error) if error.may_pass() || self.learns_from(&error) => {
                 let ended = self.unanswered(error, shown, deadline, patience).await?;
                 return Ok(ended.map_or(CompactionOutcome::Later, CompactionOutcome::Ended));
             }
