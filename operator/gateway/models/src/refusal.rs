@@ -58,6 +58,7 @@ impl RefusedModel {
             | AnswerVerdict::Credit
             | AnswerVerdict::Affordable(_)
             | AnswerVerdict::UnknownModel
+            | AnswerVerdict::OtherApi
             | AnswerVerdict::NoTools
             | AnswerVerdict::NoParameters
             | AnswerVerdict::DataPolicy
@@ -186,6 +187,11 @@ fn model_sentence(verdict: AnswerVerdict, about: &RefusalSubject<'_>) -> String 
             field("spec.model"),
             nearest.join(", ")
         ),
+        AnswerVerdict::OtherApi => format!(
+            "the provider does not serve the model `{model}` by chat completions, in which it is asked: choose \
+             another one in {}, or reach it by a provider that does (OpenRouter)",
+            field("spec.model")
+        ),
         AnswerVerdict::NoTools => format!(
             "the model `{model}` can't call tools there: choose one that can in {}, or have it \
              served with tools",
@@ -262,6 +268,7 @@ mod tests {
             (AnswerVerdict::Key, "Secret `model`"),
             (AnswerVerdict::Credit, "Secret `model`"),
             (AnswerVerdict::NoTools, "spec.model of AgentRole `coder`"),
+            (AnswerVerdict::OtherApi, "spec.model of AgentRole `coder`"),
             (AnswerVerdict::DataPolicy, "spec.model.routing.dataCollection"),
             (AnswerVerdict::NoParameters, "spec.model.routing.requireParameters"),
             (AnswerVerdict::NoProvider, "spec.model.routing of"),

@@ -1,10 +1,18 @@
 //! Judges a provider's refusal by its status and its words. Pure.
 
+mod words;
+
 use std::time::Duration;
 
 use http::HeaderMap;
 use jiff::Timestamp;
 
+use self::words::{
+    ANSWER, CONTENT, CONTENT_KINDS, CREDIT, CREDIT_KINDS, DENIED, DENIED_KINDS, FORM, FORM_KINDS,
+    GENERATED, GENERATED_KINDS, INPUT_TOO_LONG, KEY, KEY_KINDS, LOOKUP_KEY, NO_PATH, OTHER_API,
+    OVERFLOW, OVERFLOW_KINDS, PASSING, PICTURE_KINDS, PICTURES, PLACE, TEMPLATE, TOOLS, UNKNOWN,
+    UNKNOWN_KINDS,
+};
 use super::complaint::{self, ProviderComplaint};
 use super::retry;
 
@@ -27,6 +35,8 @@ pub enum AnswerVerdict {
     Affordable(u32),
     /// The model, or the address, is not known.
     UnknownModel,
+    /// The model is served, and not by the API of chats.
+    OtherApi,
     /// The model can't call tools.
     NoTools,
     /// The model can't be shown pictures.
@@ -121,10 +131,19 @@ fn judge_words(
     let is = |kinds: &[&str]| kinds.iter().any(|kind| complaint.is(kind));
     match status {
         402 => return Some(judge_unpaid(complaint, &text, after)),
+        400 | 401 | 403 | 404 if is(DENIED_KINDS) || says(DENIED) => {
+            return Some(AnswerVerdict::Forbidden);
+        }
         401 => return Some(AnswerVerdict::Key),
         413 => return Some(AnswerVerdict::Overflow),
-        429 if is(&["insufficient_quota"]) || says(CREDIT) => return Some(AnswerVerdict::Credit),
-        429 if says(&["request too large", "must be reduced"]) || is(OVERFLOW_KINDS) => {
+        // Google's words for a limit of a minute or a day are those of OpenAI for an empty account.
+        429 if is(&["resource_exhausted"]) && !has_no_quota(&text) => {
+            return Some(AnswerVerdict::Again);
+        }
+        429 if is(CREDIT_KINDS) || says(CREDIT) => return Some(AnswerVerdict::Credit),
+        429 if says(&["request too large", "must be reduced", "required for long context"])
+            || is(OVERFLOW_KINDS) =>
+        {
             return Some(AnswerVerdict::Overflow);
         }
         429 => return Some(AnswerVerdict::Again),
@@ -138,8 +157,13 @@ fn judge_words(
         AnswerVerdict::Overflow
     } else if is(CONTENT_KINDS) || says(CONTENT) {
         AnswerVerdict::Content
-    } else if is(&["payment_required"]) || says(CREDIT) {
+    } else if is(&["payment_required"]) || is(CREDIT_KINDS) || says(CREDIT) {
         AnswerVerdict::Credit
+    } else if is(GENERATED_KINDS) || says(GENERATED) {
+        // What it wrote was no call. The next time it may be one.
+        AnswerVerdict::Unanswered
+    } else if says(OTHER_API) {
+        AnswerVerdict::OtherApi
     } else if is(PICTURE_KINDS) {
         AnswerVerdict::BadPicture
     } else if is(KEY_KINDS) || says(KEY) {
@@ -194,6 +218,11 @@ fn judge_form(status: u16, complaint: &ProviderComplaint, text: &str) -> Option<
     }
 }
 
+/// True if the limit that was reached is zero, as for models that an account without payment does not get.
+fn has_no_quota(text: &str) -> bool {
+    text.split("limit: 0").skip(1).any(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// 402 has three causes, and each its own remedy.
 fn judge_unpaid(
     complaint: &ProviderComplaint,
@@ -246,232 +275,6 @@ fn judge_status(status: u16, complaint: &ProviderComplaint) -> AnswerVerdict {
         _ => AnswerVerdict::Strange,
     }
 }
-
-const OVERFLOW_KINDS: &[&str] = &[
-    "context_length_exceeded",
-    "context_window_exceeded",
-    "model_context_window_exceeded",
-    "exceed_context_size_error",
-    "request_too_large",
-    "payload_too_large",
-    "token_limit_exceeded",
-    "string_too_long",
-    "string_above_max_length",
-];
-
-/// Words that say that the prompt does not fit, each of another provider.
-const OVERFLOW: &[&str] = &[
-    "maximum context length",
-    "max context length",
-    "model's context length",
-    "context length is only",
-    "context_length_exceeded",
-    "context length exceeded",
-    "exceeds the context window",
-    "exceed context limit",
-    "exceeds the available context size",
-    "exceeds the model's context",
-    "exceeds context length",
-    "context window exceeds limit",
-    "greater than the context length",
-    "larger than the context",
-    "context window is full",
-    "prompt is too long",
-    "prompt too long",
-    "prompt exceeds max length",
-    "maximum prompt length",
-    "maximum model length",
-    "exceeded model token limit",
-    "max tokens allowed",
-    "maximum number of tokens allowed",
-    "reduce the length of the messages",
-    "reduce your prompt",
-    "too large for model with",
-    "range of input length should be",
-    "context length of only",
-    "tokens + `max_new_tokens` must be <=",
-    "`inputs` must have less than",
-    "exceed context window of",
-    "request entity too large",
-];
-
-/// Words that mean an overflow beside the word `input`.
-const INPUT_TOO_LONG: &[&str] =
-    &["too long", "tokens exceed", "length exceeds", "exceeds the maximum", "exceeds the limit of"];
-
-const ANSWER: &[&str] = &[
-    "max_tokens is too large",
-    "max_completion_tokens is too large",
-    "maximum allowed number of output tokens",
-    "max_tokens` must be less than or equal",
-    "max_tokens must be less than or equal",
-    "valid range of max_tokens",
-];
-
-const CONTENT_KINDS: &[&str] = &[
-    "flagged",
-    "content_filter",
-    "content_policy_violation",
-    "responsibleaipolicyviolation",
-    "refusal",
-    "invalid_prompt",
-    "data_inspection_failed",
-    "datainspectionfailed",
-    "prohibited_content",
-    "sensitive_words_detected",
-    "moderation_blocked",
-];
-
-const CONTENT: &[&str] = &[
-    "requires moderation",
-    "flagged as potentially violating",
-    "content management policy",
-    "content policy",
-    "content exists risk",
-    "prohibited_content",
-    "blocked by guardrail",
-    "violated a guardrail",
-    "violates our usage policies",
-    "inappropriate content",
-    "rejected by the safety system",
-    "rejected by our safety system",
-];
-
-const CREDIT: &[&str] = &[
-    "insufficient credit",
-    "insufficient balance",
-    "insufficient_quota",
-    "exceeded your current quota",
-    "credit balance is too low",
-    "key limit exceeded",
-    "more credits",
-];
-
-/// OpenRouter's error types for pictures that a model was to be shown.
-const PICTURE_KINDS: &[&str] = &[
-    "invalid_image",
-    "image_too_large",
-    "image_too_small",
-    "unsupported_image_format",
-    "image_not_found",
-    "image_download_failed",
-];
-
-const KEY_KINDS: &[&str] =
-    &["authentication", "api_key_invalid", "invalid_api_key", "authentication_error"];
-
-const KEY: &[&str] =
-    &["api key not valid", "invalid api key", "incorrect api key", "user not found"];
-
-/// Azure's and LiteLLM's words.
-const LOOKUP_KEY: &[&str] = &["invalid subscription key", "invalid proxy server token"];
-
-const TOOLS: &[&str] = &[
-    "support tool use",
-    "does not support tools",
-    "does not support function calling",
-    "tools is not supported",
-    "enable-auto-tool-choice",
-    "requires --jinja",
-    "cannot use tools with",
-    "tool calling is not supported",
-];
-
-const PICTURES: &[&str] = &[
-    "support image input",
-    "does not support image",
-    "not support image",
-    "not a multimodal model",
-    "image input is not supported",
-    "image_url is only supported",
-    "provide the mmproj",
-    "unknown variant `image_url`",
-];
-
-const UNKNOWN: &[&str] = &[
-    "not a valid model",
-    "invalid model",
-    "unknown model",
-    "model not exist",
-    "model_not_found",
-    "model does not exist",
-    "no such model",
-    "no models loaded",
-];
-
-const UNKNOWN_KINDS: &[&str] = &["model_not_found", "not_found_error", "not_found"];
-
-/// Whole texts with which servers say that they have nothing at a path.
-const NO_PATH: &[&str] =
-    &["not found", "404 page not found", "file not found", "method not allowed", "no such route"];
-
-/// Words about where somebody is, which no key changes.
-const PLACE: &[&str] = &["country", "region", "territory"];
-
-/// Chat templates that insist on a form, and engines that fail in one.
-const TEMPLATE: &[&str] = &[
-    "jinja exception",
-    "raise_exception",
-    "unable to generate parser for this template",
-    "roles must alternate",
-    "must alternate between",
-    "template error",
-    "failed to apply chat template",
-    "failed to render",
-    "tool call ids should be",
-    "tool call id must be",
-    "system role not supported",
-    "does not support system messages",
-    "only user and assistant roles are supported",
-];
-
-/// Words of validators and interpreters that say that a request has not the form that a server can
-/// read.
-const FORM: &[&str] = &[
-    "validation error",
-    "literal_error",
-    "can only concatenate",
-    "object has no attribute",
-    "is not iterable",
-    "list indices must be",
-    "unhashable type",
-    "failed to parse tool call arguments",
-    "failed to parse grammar",
-    "extra inputs are not permitted",
-    "input should be a valid",
-    "unsupported content",
-    "unsupported param",
-    "unrecognized request argument",
-];
-
-const FORM_KINDS: &[&str] = &[
-    "invalid_request",
-    "invalid_request_error",
-    "unprocessable",
-    "unprocessableentityerror",
-    "precondition_failed",
-    "badrequesterror",
-    "bad_request",
-    "not_supported_error",
-    "validation_error",
-    "validation",
-    "template_error",
-];
-
-/// Kinds that pass by themselves.
-const PASSING: &[&str] = &[
-    "rate_limit_exceeded",
-    "rate_limit_error",
-    "overloaded_error",
-    "provider_overloaded",
-    "provider_unavailable",
-    "server_error",
-    "server",
-    "api_error",
-    "timeout",
-    "unavailable",
-    "resource_exhausted",
-];
 
 #[cfg(test)]
 mod tests;

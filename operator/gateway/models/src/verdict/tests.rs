@@ -1,5 +1,7 @@
 //! Refusals as providers word them.
 
+mod accounts;
+
 use super::AnswerVerdict::*;
 use super::*;
 

@@ -1,0 +1,175 @@
+//! Refusals for the sake of an account, of its rights, and of what a model wrote.
+
+use super::*;
+
+fn check(refusals: &[(u16, &str, AnswerVerdict)]) {
+    for (status, body, verdict) in refusals {
+        assert_eq!(judged(*status, NOTHING, body).verdict, *verdict, "{status} {body}");
+    }
+}
+
+#[test]
+fn a_limit_of_a_minute_is_told_from_an_empty_account() {
+    let google = |limit: &str| {
+        format!(
+            r#"[{{"error":{{"code":429,"message":"You exceeded your current quota, please check your plan and billing details. For more information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits. \n* Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: {limit}, model: gemini-2.5-flash\nPlease retry in 36.6s.","status":"RESOURCE_EXHAUSTED"}}}}]"#
+        )
+    };
+    assert_eq!(judged(429, NOTHING, &google("20")).verdict, Again);
+    assert_eq!(judged(429, NOTHING, &google("0")).verdict, Credit, "it has none at all");
+    check(&[
+        (
+            429,
+            r#"{"error":{"code":429,"message":"Resource exhausted. Please try again later.","status":"RESOURCE_EXHAUSTED"}}"#,
+            Again,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"provider_name":"Google","raw":"{\"error\":{\"code\":429,\"message\":\"You exceeded your current quota\",\"status\":\"RESOURCE_EXHAUSTED\"}}"}}}"#,
+            Again,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#,
+            Credit,
+        ),
+    ]);
+}
+
+#[test]
+fn an_account_that_is_not_paid_for_says_so_in_many_words() {
+    check(&[
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."}}"#,
+            Credit,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Billing hard limit has been reached","type":"invalid_request_error","param":null,"code":"billing_hard_limit_reached"}}"#,
+            Credit,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Your account is not active, please check your billing details on our website.","type":"billing_not_active","param":null,"code":"billing_not_active"}}"#,
+            Credit,
+        ),
+        (
+            403,
+            r#"{"code":"The caller does not have permission to execute the specified operation","error":"Your newly created team doesn't have any credits yet. You can purchase credits on https://console.x.ai."}"#,
+            Credit,
+        ),
+        (
+            429,
+            r#"{"error":"Your team has either used all available credits or reached its monthly spending limit."}"#,
+            Credit,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Your account is suspended, please check your plan and billing details","type":"exceeded_current_quota_error"}}"#,
+            Credit,
+        ),
+        (
+            412,
+            r#"{"error":{"message":"Account x is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices.","type":"error"}}"#,
+            Credit,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Access denied, please make sure your account is in good standing.","type":"Arrearage","code":"Arrearage"}}"#,
+            Credit,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Budget has been exceeded! Current cost: 26.075, Max budget: 0.25","type":"budget_exceeded","param":null,"code":"400"}}"#,
+            Credit,
+        ),
+    ]);
+}
+
+#[test]
+fn a_key_that_lacks_a_right_is_not_a_wrong_one() {
+    check(&[
+        (
+            403,
+            r#"{"error":{"message":"Project `proj_x` does not have access to model `gpt-5.6`","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#,
+            Forbidden,
+        ),
+        (
+            401,
+            r#"{"error":{"message":"You have insufficient permissions for this operation. Missing scopes: model.request.","type":"invalid_request_error"}}"#,
+            Forbidden,
+        ),
+        (
+            404,
+            r#"{"error":{"message":"Your organization must be verified to use the model `o3`.","type":"invalid_request_error","code":"model_not_found"}}"#,
+            Forbidden,
+        ),
+        (
+            403,
+            r#"{"message":"You don't have access to the model with the specified model ID."}"#,
+            Forbidden,
+        ),
+        (
+            401,
+            r#"{"error":{"message":"key not allowed to access model. This key can only access models=['a']. Tried to access b","type":"key_model_access_denied","param":"model","code":"401"}}"#,
+            Forbidden,
+        ),
+        (
+            403,
+            r#"{"error":{"code":403,"message":"Your API key was reported as leaked. Please use another API key.","status":"PERMISSION_DENIED"}}"#,
+            Key,
+        ),
+    ]);
+}
+
+#[test]
+fn a_model_of_another_api_is_told_from_one_that_nobody_knows() {
+    check(&[
+        (
+            404,
+            r#"{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions.","type":"invalid_request_error","param":"model","code":null}}"#,
+            OtherApi,
+        ),
+        (
+            404,
+            r#"{"error":{"message":"This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?","type":"invalid_request_error","param":"model","code":null}}"#,
+            OtherApi,
+        ),
+        (400, r#"{"message":"The provided model identifier is invalid."}"#, UnknownModel),
+        (
+            400,
+            r#"{"message":"Invocation of model ID anthropic.claude-x with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model."}"#,
+            UnknownModel,
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_model_wrote_wrongly_may_be_right_the_next_time() {
+    let failed = r#"{"message":"Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=x"}"#;
+    assert_eq!(judged(400, NOTHING, &format!(r#"{{"error":{failed}}}"#)).verdict, Unanswered);
+    let inner = complaint::complaint_of(&serde_json::from_str(failed).unwrap());
+    assert_eq!(classify_inner(inner).verdict, Unanswered);
+}
+
+#[test]
+fn content_that_does_not_pass_is_no_fault_of_the_key_or_the_request() {
+    check(&[
+        (
+            403,
+            r#"{"code":"The caller does not have permission to execute the specified operation","error":"Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO"}"#,
+            Content,
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"Output blocked by content filtering policy"}}"#,
+            Content,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"litellm.ContextWindowExceededError: BedrockException - x","type":null,"code":"400"}}"#,
+            Overflow,
+        ),
+    ]);
+}
