@@ -9,6 +9,8 @@ use serde_json::Value;
 pub const READ: usize = 8 * 1024;
 /// Longest wait that is believed.
 const LONGEST: u64 = 60 * 60;
+/// Most entries of a list that are read.
+const ENTRIES: usize = 5;
 /// Most levels of errors inside errors.
 const DEPTH: usize = 10;
 
@@ -75,12 +77,17 @@ impl ProviderComplaint {
         match value {
             Value::String(text) => self.say(text, depth),
             // Google's, and validators' lists.
-            Value::Array(values) => values.iter().take(3).for_each(|value| self.take(value, depth)),
+            Value::Array(values) => {
+                values.iter().take(ENTRIES).for_each(|value| self.take(value, depth));
+            }
             Value::Object(fields) => {
                 for name in ["code", "type", "status", "error_type", "reason", "limit_source"] {
                     self.kind(&value[name]);
                 }
-                self.wait(&value["retry_after"]);
+                // The second is Google's.
+                for name in ["retry_after", "retryDelay"] {
+                    self.wait(&value[name]);
+                }
                 self.window = self.window.or_else(|| read_window(&value["n_ctx"]));
                 for name in ["message", "msg", "error", "detail", "errors"] {
                     if let Some(inner) = fields.get(name) {
@@ -259,6 +266,10 @@ mod tests {
         assert_eq!(complaint.status, Some(429), "the outer one");
         assert!(complaint.is("rate_limit_exceeded") && complaint.is("overloaded"));
         assert_eq!(complaint.after, Some(Duration::from_secs(2)));
+        let delayed = of(
+            r#"[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.Help"},{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},{"@type":"x"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"36.6s"}]}}]"#,
+        );
+        assert_eq!(delayed.after, Some(Duration::from_secs(37)));
         let google = of(
             r#"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}"#,
         );

@@ -13,17 +13,69 @@ pub const ATTEMPTS: u32 = 4;
 pub const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// Longest wait that is passed on to the caller.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
+const RETRY_AFTER_MS: &str = "retry-after-ms";
 
-/// `Retry-After`, in seconds or as a date.
+/// The wait that headers ask for: `Retry-After` in seconds or as a date, and `Retry-After-Ms`, which OpenAI and Azure
+/// send for waits of less than a second.
 pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = if let Ok(seconds) = text.parse() {
-        Duration::from_secs(seconds)
+    let millis = header_text(headers, RETRY_AFTER_MS).and_then(|text| text.parse::<f64>().ok());
+    if let Some(wait) = millis.and_then(|millis| wait_of(millis / 1000.0)) {
+        return Some(wait);
+    }
+    let text = header_text(headers, RETRY_AFTER.as_str())?;
+    let wait = if let Ok(seconds) = text.parse::<f64>() {
+        wait_of(seconds)?
     } else {
         let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
         Duration::try_from(date.duration_since(now)).unwrap_or_default()
     };
     Some(wait.min(LONGEST_ASKED))
+}
+
+fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    Some(headers.get(name)?.to_str().ok()?.trim())
+}
+
+/// A wait of so many seconds, unless it is none.
+pub fn wait_of(seconds: f64) -> Option<Duration> {
+    let is_wait = seconds.is_finite() && seconds >= 0.0;
+    is_wait.then(|| Duration::from_secs_f64(seconds.min(LONGEST_ASKED.as_secs_f64())))
+}
+
+/// The wait that words ask for: `try again in 6m0.5s` (OpenAI, Groq), `retry in 36.6s` (Google), `retry after 13
+/// seconds` (Azure), `try again in 20ms`.
+pub fn worded_wait(said: &str) -> Option<Duration> {
+    const BEFORE: [&str; 4] = ["try again in ", "retry in ", "retry after ", "try again after "];
+    let said = said.to_lowercase();
+    let mut found = BEFORE.iter().filter_map(|words| said.split_once(words));
+    found.find_map(|(_, rest)| read_span(rest))
+}
+
+/// A span of time at the beginning of a text: numbers with units, one after the other.
+fn read_span(text: &str) -> Option<Duration> {
+    let (mut rest, mut total, mut is_read) = (text, 0.0, false);
+    loop {
+        let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+        let end = rest.find(|c: char| !is_digit(c)).unwrap_or(rest.len());
+        let Ok(number) = rest[..end].parse::<f64>() else { break };
+        let unit = rest[end..].trim_start();
+        let length = unit.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit.len());
+        let Some(seconds) = unit_seconds(&unit[..length]) else { break };
+        (total, is_read) = (total + number * seconds, true);
+        rest = &unit[length..];
+    }
+    is_read.then_some(total).and_then(wait_of)
+}
+
+fn unit_seconds(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ms" | "milliseconds" => 0.001,
+        "s" | "sec" | "second" | "seconds" => 1.0,
+        "m" | "min" | "minute" | "minutes" => 60.0,
+        "h" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86_400.0,
+        _ => return None,
+    })
 }
 
 /// Returns the wait after the `attempt`th request (from 1); None if the caller is to wait instead.
@@ -39,6 +91,8 @@ pub fn retry_wait(attempt: u32, asked: Option<Duration>, jitter: f64) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
+
     use super::*;
 
     #[test]
@@ -62,7 +116,30 @@ mod tests {
         assert_eq!(with("99999999"), Some(LONGEST_ASKED));
         assert_eq!(with("Wed, 21 Oct 2026 07:28:00 GMT"), Some(Duration::from_secs(30)));
         assert_eq!(with("Wed, 21 Oct 2026 07:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(with("0.5"), Some(Duration::from_millis(500)));
         assert_eq!(with("soon"), None);
         assert_eq!(with("-1"), None);
+        let both = [(RETRY_AFTER, "1"), (HeaderName::from_static(RETRY_AFTER_MS), "250")];
+        let both = both.map(|(name, text)| (name, text.parse().unwrap()));
+        assert_eq!(asked_wait(&HeaderMap::from_iter(both), now), Some(Duration::from_millis(250)));
+    }
+
+    #[test]
+    fn a_wish_in_words_is_read() {
+        for (said, millis) in [
+            (
+                "Rate limit reached for gpt-5.6 on tokens per min. Please try again in 6m0.5s. Visit",
+                Some(360_500),
+            ),
+            ("Rate limit reached. Please try again in 20ms.", Some(20)),
+            ("* Quota exceeded. Please retry in 36.6s.", Some(36_600)),
+            ("Please retry after 13 seconds.", Some(13_000)),
+            ("Please try again in 2h30m.", Some(3_600_000)),
+            ("Please try again in a moment.", None),
+            ("Please try again later.", None),
+            ("retry after 3 apples", None),
+        ] {
+            assert_eq!(worded_wait(said), millis.map(Duration::from_millis), "{said}");
+        }
     }
 }

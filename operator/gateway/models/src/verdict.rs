@@ -90,6 +90,7 @@ pub fn classify_answer(
 ) -> ModelRefusal {
     let complaint = complaint::read_complaint(body);
     let after = retry::asked_wait(headers, now).or(complaint.after);
+    let after = after.or_else(|| retry::worded_wait(&complaint.text).filter(|_| status == 429));
     let verdict = judge_complaint(status, &complaint, after);
     ModelRefusal::new(verdict, after, complaint)
 }

@@ -15,7 +15,8 @@ fn a_limit_of_a_minute_is_told_from_an_empty_account() {
             r#"[{{"error":{{"code":429,"message":"You exceeded your current quota, please check your plan and billing details. For more information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits. \n* Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: {limit}, model: gemini-2.5-flash\nPlease retry in 36.6s.","status":"RESOURCE_EXHAUSTED"}}}}]"#
         )
     };
-    assert_eq!(judged(429, NOTHING, &google("20")).verdict, Again);
+    let busy = judged(429, NOTHING, &google("20"));
+    assert_eq!((busy.verdict, busy.after), (Again, Some(Duration::from_millis(36_600))));
     assert_eq!(judged(429, NOTHING, &google("0")).verdict, Credit, "it has none at all");
     check(&[
         (
