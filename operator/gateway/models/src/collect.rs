@@ -8,12 +8,11 @@ mod piece;
 use std::collections::BTreeMap;
 
 use memchr::memmem;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use self::piece::read_piece;
+use self::piece::{find_usage, read_piece};
 use super::billing::{self, ProviderBill};
 use super::request::SIGNATURES;
 
@@ -75,12 +74,6 @@ struct StreamedCall {
     custom: bool,
     /// Fields that have to come back with it.
     signature: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct WithUsage<'a> {
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
 }
 
 impl StreamedAnswer {
@@ -248,8 +241,7 @@ impl StreamedAnswer {
         }
         let mut has_usage = false;
         if memmem::find(data, b"\"usage\"").is_some()
-            && let Ok(WithUsage { usage: Some(usage) }) = serde_json::from_slice(data)
-            && usage.get().starts_with('{')
+            && let Some(usage) = find_usage(data)
         {
             let choices = chunk.get("choices").and_then(Value::as_array);
             let is_final = choices.is_none_or(Vec::is_empty);

@@ -1,6 +1,31 @@
 //! Data of an event as JSON, read leniently. Pure.
 
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+struct WithUsage<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+/// A piece with its usage inside: Moonshot's has it in the choice.
+#[derive(Deserialize)]
+struct WithChoices<'a> {
+    #[serde(borrow)]
+    choices: Vec<WithUsage<'a>>,
+}
+
+/// The usage that a piece tells, as it came.
+pub(super) fn find_usage(data: &[u8]) -> Option<&RawValue> {
+    let is_told = |usage: &&RawValue| usage.get().starts_with('{');
+    let own: Option<WithUsage<'_>> = serde_json::from_slice(data).ok();
+    own.and_then(|own| own.usage).filter(is_told).or_else(|| {
+        let inner: WithChoices<'_> = serde_json::from_slice(data).ok()?;
+        inner.choices.into_iter().filter_map(|choice| choice.usage).find(is_told)
+    })
+}
 
 /// A piece of the stream. Servers that cut a character in two write bytes that are no UTF-8, or half a surrogate pair.
 pub(super) fn read_piece(data: &[u8]) -> Option<Value> {

@@ -143,6 +143,15 @@ fn thoughts_in_pieces_are_blocks_with_and_without_indexes() {
 }
 
 #[test]
+fn usage_is_read_where_moonshot_has_it() {
+    let usage = json!({"prompt_tokens": 19, "completion_tokens": 13, "total_tokens": 32});
+    let end =
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}]});
+    let answer = whole(&[piece(&json!({"content": "hi"})), end], "data: [DONE]\n").unwrap();
+    assert_eq!(answer["usage"], usage);
+}
+
+#[test]
 fn what_broke_off_is_no_answer_and_an_error_is_one() {
     let words = || piece(&json!({"content": "half"}));
     assert_eq!(whole(&[words()], ""), None, "no end");
