@@ -3,7 +3,7 @@
 //! never logged.
 //!
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`],
-//! [`job`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
+//! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
 //! [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`]
 //! its bill, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost
@@ -31,6 +31,7 @@ pub mod form;
 mod fuzz;
 mod hearing;
 mod job;
+mod params;
 mod pool;
 pub mod prepare;
 pub mod recording;

@@ -1,6 +1,6 @@
 //! State that calls to models share.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::repo_key::RepoKey;
@@ -10,6 +10,7 @@ use super::breaker::CircuitBreakers;
 use super::calibration::EstimateCalibration;
 use super::facts::catalog::{CatalogAsker, ModelCatalog};
 use super::flights::CallSlots;
+use super::params::SentParams;
 use super::upstream::ProviderKeys;
 
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub struct ModelPool {
     pub(super) flights: CallSlots,
     /// Models that do not answer in streams.
     pub(super) wholes: Mutex<HashSet<(RepoKey, String)>>,
+    /// Parameters that models have refused, by base URL and id.
+    pub(super) params: Mutex<HashMap<(String, String), SentParams>>,
     pub catalog: ModelCatalog,
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::ApiDialect;
 use super::facts::{KnownModelFacts, ThinkingFacts};
+use super::params::{SentEffort, SentParams};
 use super::request::{ForwardableRequest, RequestError, SIGNATURES, THOUGHTS};
 use super::tools;
 
@@ -34,9 +35,20 @@ pub struct RequestShape<'a> {
     pub affordable: Option<u32>,
     /// True if the answer is asked for as a stream although its caller wants the whole.
     pub collects: bool,
+    /// What the model has refused of the parameters that are set here.
+    pub params: SentParams,
 }
 
 impl RequestShape<'_> {
+    /// The field that bounds the answer.
+    fn cap_field(&self) -> &'static str {
+        match (self.dialect.cap_field(), self.params.has_other_cap) {
+            (usual, false) => usual,
+            ("max_tokens", true) => "max_completion_tokens",
+            (_, true) => "max_tokens",
+        }
+    }
+
     /// True if the model takes tools whose argument is free text.
     fn takes_text(&self) -> bool {
         self.facts.edit_form(self.dialect, self.id) == EditForm::FreePatch
@@ -67,7 +79,7 @@ impl ForwardableRequest {
             }
         }
         let cap = self.cap(shape);
-        own.push((shape.dialect.cap_field(), cap.into()));
+        own.push((shape.cap_field(), cap.into()));
         match shape.dialect {
             ApiDialect::OpenRouter => {
                 own.push(("session_id", shape.session.into()));
@@ -82,10 +94,9 @@ impl ForwardableRequest {
                 let cap = u32::try_from(cap).unwrap_or(u32::MAX);
                 own.extend(reasoning_field(shape, cap).map(|wanted| ("reasoning", wanted)));
             }
-            ApiDialect::OpenAi => {
+            ApiDialect::OpenAi | ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::Plain => {
                 own.extend(effort_field(shape).map(|word| ("reasoning_effort", word)));
             }
-            ApiDialect::Azure | ApiDialect::Anthropic | ApiDialect::Plain => {}
         }
         let raw = |value: &Value| to_raw_value(value).map_err(|_| RequestError::NotJson);
         let own = own.iter().map(|(name, value)| Ok((*name, raw(value)?)));
@@ -191,8 +202,13 @@ fn reasoning_field(shape: &RequestShape<'_>, cap: u32) -> Option<Value> {
     }
 }
 
-/// OpenAI's `reasoning_effort`.
+/// OpenAI's `reasoning_effort`. Others are sent it only where they have asked for its one word.
 fn effort_field(shape: &RequestShape<'_>) -> Option<Value> {
+    match shape.params.effort {
+        SentEffort::Wanted if shape.dialect == ApiDialect::OpenAi => {}
+        SentEffort::Off => return Some(json!(ReasoningEffort::None)),
+        SentEffort::Wanted | SentEffort::Unsaid => return None,
+    }
     let effort = shape.role.reasoning?.effort?;
     nearest_effort(effort, shape.facts.thinking.as_ref()?).map(|word| json!(word))
 }
@@ -248,6 +264,7 @@ mod tests {
             session: "s1",
             affordable: None,
             collects: false,
+            params: SentParams::default(),
         };
         serde_json::from_slice(&request.body(model, &shape).unwrap()).unwrap()
     }
@@ -307,6 +324,39 @@ mod tests {
         assert_eq!(openai["reasoning_effort"], "low");
         let mute = sent(ApiDialect::OpenRouter, &KnownModelFacts::default(), wants(), &ask, "m/x");
         assert!(mute.get("reasoning").is_none(), "it does not say that it thinks: {mute}");
+    }
+
+    #[test]
+    fn what_a_model_has_refused_is_sent_otherwise() {
+        let role = role(json!({"reasoning": {"effort": "low"}}));
+        let request = ForwardableRequest::read(br#"{"model":"m/x"}"#, &role).unwrap();
+        let facts = thinker();
+        let sent = |dialect, has_other_cap, effort| {
+            let params = SentParams { has_other_cap, effort };
+            let (session, affordable, collects) = ("s", None, false);
+            let shape = RequestShape {
+                dialect,
+                id: "m/x",
+                facts: &facts,
+                role: &role,
+                session,
+                affordable,
+                collects,
+                params,
+            };
+            let body: Value =
+                serde_json::from_slice(&request.body("m/x", &shape).unwrap()).unwrap();
+            let cap = ["max_tokens", "max_completion_tokens"].map(|name| body[name].is_u64());
+            (cap, body["reasoning_effort"].as_str().map(str::to_owned))
+        };
+        let effort = |word: &str| Some(word.to_owned());
+        let (old, new) = ([true, false], [false, true]);
+        let (openai, plain) = (ApiDialect::OpenAi, ApiDialect::Plain);
+        assert_eq!(sent(openai, false, SentEffort::Wanted), (new, effort("low")));
+        assert_eq!(sent(openai, true, SentEffort::Unsaid), (old, None));
+        assert_eq!(sent(openai, false, SentEffort::Off), (new, effort("none")));
+        assert_eq!(sent(plain, false, SentEffort::Wanted), (old, None));
+        assert_eq!(sent(plain, true, SentEffort::Off), (new, effort("none")));
     }
 
     #[test]
@@ -396,6 +446,7 @@ mod tests {
                 session: "s",
                 affordable: None,
                 collects: false,
+                params: SentParams::default(),
             };
             let sent = String::from_utf8(request.body("m/x", &shape).unwrap()).unwrap();
             assert!(sent.contains(call) && sent.contains(&tool), "{dialect:?}: {sent}");
@@ -420,6 +471,7 @@ mod tests {
             session: "s",
             affordable,
             collects: false,
+            params: SentParams::default(),
         };
         assert_eq!(request.cap(&shape(Some(3_000))), 3_000);
         assert_eq!(request.cap(&shape(Some(30_000))), 16_000);

@@ -137,6 +137,7 @@ pub fn as_transcription(answer: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::super::facts::KnownModelFacts;
+    use super::super::params::SentParams;
     use super::*;
 
     const WAVE: &[u8] = b"RIFF\x10\0\0\0WAVEfmt ";
@@ -155,6 +156,7 @@ mod tests {
             session: "s",
             affordable: None,
             collects: false,
+            params: SentParams::default(),
         };
         let sound = ("voice.m4a", "audio/mp4");
         let recording = RecordingForm::of("ear".to_owned(), sound, Bytes::from_static(WAVE));

@@ -225,6 +225,7 @@ fn mask_request(value: &mut Value, redactor: &SecretRedactor) {
 mod tests {
     use super::super::dialect::ApiDialect;
     use super::super::facts::KnownModelFacts;
+    use super::super::params::SentParams;
     use super::super::prepare::RequestShape;
     use super::*;
 
@@ -314,6 +315,7 @@ mod tests {
                 session: "s",
                 affordable: None,
                 collects: false,
+                params: SentParams::default(),
             };
             String::from_utf8(read(body).unwrap().body("m/x", &shape).unwrap()).unwrap()
         };

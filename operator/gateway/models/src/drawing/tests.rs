@@ -1,4 +1,5 @@
 use super::super::facts::KnownModelFacts;
+use super::super::params::SentParams;
 use super::*;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
@@ -40,6 +41,7 @@ fn asked_of(
         session: "s",
         affordable: None,
         collects: false,
+        params: SentParams::default(),
     };
     let jobs = DrawingJob::split("p/brush", dialect, order);
     let asked = jobs.iter().map(|job| {

@@ -298,6 +298,32 @@ async fn an_error_in_the_place_of_an_answer_is_billed_as_far_as_it_says() {
 }
 
 #[tokio::test]
+async fn parameters_that_a_model_refuses_are_sent_otherwise_from_then_on() {
+    let provider = Provider::start().await;
+    let role = json!({"default": "gpt-5.4", "reasoning": {"effort": "high"}});
+    let world = provider.world_with(&role, &json!({"model": {"api": "OpenAI"}})).await;
+    let error = |param: &str, message: &str| json!({"error": {"message": message, "type": "invalid_request_error", "param": param}});
+    let functions = "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. \
+                     Please use /v1/responses instead.";
+    provider.next(400, None, &error("reasoning_effort", functions));
+    assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 200);
+    assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 200);
+    let old = "Unsupported parameter: 'max_completion_tokens' is not supported with this model.";
+    provider.next(400, None, &error("max_completion_tokens", old));
+    assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 200);
+    let asked = provider.asked();
+    let of = |name: &str| asked.iter().map(|body| body.get(name).is_some()).collect::<Vec<_>>();
+    assert_eq!(of("reasoning_effort"), [true, false, false, false, false]);
+    assert_eq!(of("max_completion_tokens"), [true, true, true, true, false]);
+    assert_eq!(of("max_tokens"), [false, false, false, false, true]);
+    // What was tried is not tried again, and what nobody can mend is told.
+    provider.next(400, None, &error("max_tokens", "Unsupported parameter: 'max_tokens'."));
+    let (_, told) = world.post("coder", CHAT, &ask("gpt-5.4")).await;
+    assert_eq!(told["error"]["code"], "invalid_request", "{told}");
+    assert_eq!(provider.asked().len(), 6);
+}
+
+#[tokio::test]
 async fn a_model_that_nobody_prices_counts_as_a_large_one() {
     let provider = Provider::start().await;
     let own = json!({"default": "house/unpriced"});
