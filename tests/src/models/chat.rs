@@ -25,8 +25,8 @@ use super::respond::{self, AnsweredCall, error_response, plain_error};
 use super::script::{FaultKind, ScriptStep, ScriptUsage};
 use super::told::UsageTelling;
 use super::{
-    SharedModels, is_authorised, media, pass_gate, refuse_key, searching, sign, strict, summary,
-    validate,
+    SharedModels, is_authorised, media, particular, pass_gate, refuse_key, searching, sign, strict,
+    summary, validate,
 };
 use crate::serving::HangUp;
 
@@ -77,6 +77,10 @@ async fn answer_chat(
         let role = place.as_ref().map_or("?", |p| p.role);
         shared.ledger().fail(format!("{role}: invalid request: {}", invalid.message));
         return error_response(400, &invalid.message);
+    }
+    let (catalogue, key) = (shared.options.catalogue, &shared.options.api_key);
+    if let Some(words) = particular::find_refusal(catalogue, request, key) {
+        return plain_error(400, "invalid_request_error", &Value::Null, &words);
     }
     let model = request["model"].as_str().unwrap_or_default();
     if let Some(audio) = media::find_recording(request) {
@@ -217,12 +221,16 @@ impl ChatCall<'_> {
         self.shared.meter().bill(self.card, self.request, reply, at)
     }
 
-    /// The reply with its thoughts signed.
+    /// The reply with its thoughts signed, and its first call where the model's API does that.
     fn signed(&self, mut reply: PlayedReply) -> PlayedReply {
         let text = reply.reasoning.as_deref();
         let key = &self.shared.options.api_key;
         reply.details =
             text.map(|text| sign::thought_block(key, &self.card.id, text)).into_iter().collect();
+        let signs = particular::signs_calls(self.shared.options.catalogue, &self.card.id);
+        if let Some(call) = reply.calls.first_mut().filter(|_| signs) {
+            call.signature = Some(sign::sign_call(key, &self.card.id, &call.name));
+        }
         reply
     }
 

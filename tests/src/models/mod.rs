@@ -17,6 +17,7 @@ mod meter;
 mod mischief;
 mod options;
 mod otherwise;
+mod particular;
 mod play;
 mod reply;
 mod respond;

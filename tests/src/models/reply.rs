@@ -29,6 +29,8 @@ pub(super) struct CallOut {
     pub arguments: String,
     /// True if it was offered as a free-text tool, and is called so.
     pub free: bool,
+    /// Signature that has to come back with it, where the model's API has such.
+    pub signature: Option<String>,
 }
 
 /// Ways in which a reply ends.
@@ -49,6 +51,7 @@ impl From<&FilledAnswer> for PlayedReply {
             name: call.name.clone(),
             arguments: call.arguments.clone(),
             free: false,
+            signature: None,
         });
         let (finish, native) =
             if answer.tools.is_empty() { ("stop", "stop") } else { ("tool_calls", "tool_use") };
@@ -121,6 +124,9 @@ impl CallOut {
         };
         if let Some(id) = &self.id {
             call["id"] = json!(id);
+        }
+        if let Some(signature) = &self.signature {
+            call["extra_content"] = json!({"google": {"thought_signature": signature}});
         }
         call
     }

@@ -11,6 +11,11 @@ fn sign_thought(key: &str, model: &str, text: &str) -> String {
     hex::encode(hmac::sign(&key, format!("{model}\n{text}").as_bytes()))
 }
 
+/// Signs a call of a tool.
+pub(super) fn sign_call(key: &str, model: &str, tool: &str) -> String {
+    sign_thought(key, model, &format!("call of {tool}"))
+}
+
 /// Builds the signed reasoning block of a thought.
 pub(super) fn thought_block(key: &str, model: &str, text: &str) -> Value {
     json!({"type": "reasoning.text", "text": text, "signature": sign_thought(key, model, text),

@@ -58,6 +58,8 @@ const MESSAGE: [&str; 11] = [
     "annotations",
     "audio",
 ];
+/// Fields that a call may have.
+const CALL: [&str; 5] = ["id", "type", "index", "function", "custom"];
 /// Longest id of a tool call, in bytes.
 const LONGEST_ID: usize = 64;
 /// Most cache marks in a request.
@@ -72,6 +74,7 @@ pub(super) fn check_strictly(request: &Value, key: &str) -> Result<(), InvalidCa
     let model = request["model"].as_str().unwrap_or_default();
     for (n, message) in list_items(&request["messages"]).iter().enumerate() {
         message_fields(n, message)?;
+        call_fields(n, message, model)?;
         check_ids(n, message)?;
         check_thoughts(n, message, model, key)?;
     }
@@ -91,6 +94,21 @@ fn message_fields(n: usize, message: &Value) -> Result<(), InvalidCall> {
         }
         None => Ok(()),
     }
+}
+
+/// Signatures go to the model that made them: others know no such field.
+fn call_fields(n: usize, message: &Value, model: &str) -> Result<(), InvalidCall> {
+    let is_known = |name: &str| {
+        CALL.contains(&name) || (name == "extra_content" && model.contains("gemini-3"))
+    };
+    for (at, call) in list_items(&message["tool_calls"]).iter().enumerate() {
+        let mut fields = call.as_object().into_iter().flatten();
+        if let Some((name, _)) = fields.find(|(name, _)| !is_known(name.as_str())) {
+            let param = format!("messages.{n}.tool_calls.{at}.{name}");
+            return invalid_request(&param, format!("{param}: Extra inputs are not permitted"));
+        }
+    }
+    Ok(())
 }
 
 fn check_ids(n: usize, message: &Value) -> Result<(), InvalidCall> {

@@ -124,6 +124,69 @@ async fn what_some_provider_refuses_is_refused_unless_it_is_lenient() {
 }
 
 #[tokio::test]
+async fn googles_api_wants_the_signature_of_a_call_back() {
+    let model = "google/gemini-3-coder";
+    let options = ModelOptions { catalogue: PlayedCatalogue::Vllm, ..offering(&[]) };
+    let options = options.offer(ModelCard::new(model).playing("coder"));
+    let steps = vec![ScriptStep::tool("Read", json!({"path": "a"})), ScriptStep::say("done")];
+    let client = Client::start(steps, options).await;
+    let (_, answer) = client.post(&ask(model)).await;
+    let said = answer["choices"][0]["message"].clone();
+    let call = &said["tool_calls"][0];
+    assert!(call["extra_content"]["google"]["thought_signature"].is_string(), "{answer}");
+    let with = |signature: Option<&str>| {
+        let mut said = said.clone();
+        let call = said["tool_calls"][0].as_object_mut().unwrap();
+        match signature {
+            Some(text) => call["extra_content"]["google"]["thought_signature"] = text.into(),
+            None => drop(call.remove("extra_content")),
+        }
+        said
+    };
+    let result = json!({"role": "tool", "tool_call_id": call["id"], "content": "ok"});
+    let back = async |said: Value, more: &[Value]| {
+        let begin = [ask(model)["messages"][0].clone(), said, result.clone()];
+        let messages: Vec<Value> = begin.into_iter().chain(more.iter().cloned()).collect();
+        let (status, told) = client.post(&json!({"model": model, "messages": messages})).await;
+        (status, told["error"]["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let (status, words) = back(with(None), &[]).await;
+    assert!(status == 400 && words.contains("missing a thought_signature"), "{words}");
+    assert_eq!(back(with(Some("c2ln")), &[]).await.0, 400);
+    assert_eq!(back(with(Some("skip_thought_signature_validator")), &[]).await.0, 200);
+    assert_eq!(client.server.failures(), [""; 0], "a client learns of it");
+    // Only what was called since somebody spoke is looked at.
+    let spoken = json!({"role": "user", "content": "go on"});
+    assert_ne!(back(with(None), &[spoken]).await.0, 400);
+}
+
+#[tokio::test]
+async fn openais_thinkers_refuse_what_its_other_models_take() {
+    let options = ModelOptions { catalogue: PlayedCatalogue::OpenAi, ..offering(&[]) };
+    let cards = ["gpt-5.4", "gpt-5.2", "gpt-4o"].map(|id| ModelCard::new(id).playing("coder"));
+    let options = cards.into_iter().fold(options, ModelOptions::offer);
+    let says = (0..9).map(|_| ScriptStep::say("hi")).collect();
+    let client = Client::start(says, options).await;
+    let tools = json!([{"type": "function", "function": {"name": "Read", "parameters": {"type": "object"}}}]);
+    for (model, fields, refusal) in [
+        ("gpt-5.4", json!({"reasoning_effort": "high", "tools": tools}), "Function tools with"),
+        ("gpt-5.4", json!({"reasoning_effort": "none", "tools": tools}), ""),
+        ("gpt-5.2", json!({"reasoning_effort": "high", "tools": tools}), ""),
+        ("gpt-5.2", json!({"max_tokens": 9}), "Use 'max_completion_tokens' instead"),
+        ("gpt-5.2", json!({"temperature": 0.2}), "Only the default (1) value"),
+        ("gpt-4o", json!({"max_tokens": 9, "temperature": 0.2}), ""),
+        ("gpt-4o", json!({"reasoning_effort": "low"}), "Unrecognized request argument"),
+    ] {
+        let mut body = ask(model);
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let (status, told) = client.post(&body).await;
+        let words = told["error"]["message"].as_str().unwrap_or_default();
+        let expected = if refusal.is_empty() { 200 } else { 400 };
+        assert!(status == expected && words.contains(refusal), "{body}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn thoughts_are_wanted_back_as_they_were_by_the_model_that_had_them() {
     let steps = vec![
         ScriptStep::tool("Read", json!({"path": "a"})).thinking("I had better read it."),
