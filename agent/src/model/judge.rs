@@ -124,7 +124,7 @@ fn judge_wordless(
     if about.spoke {
         return None;
     }
-    let thought = !reply.message.reasoning.is_empty();
+    let thought = reply.has_thoughts || !reply.message.reasoning.is_empty();
     Some(if thought { ReplyFlaw::Thought } else { ReplyFlaw::Empty })
 }
 
@@ -329,6 +329,7 @@ mod tests {
             (json!({"message": {"content": " \n"}, "finish_reason": "stop"}), ReplyFlaw::Empty),
             (json!({"message": {"content": "", "reasoning": "hm"}}), ReplyFlaw::Thought),
             (json!({"message": {"reasoning_content": "hm"}}), ReplyFlaw::Thought),
+            (json!({"message": {"content": "<think>\nhm"}}), ReplyFlaw::Thought),
             (json!({"message": {"content": null, "refusal": "I can't."}}), refused("I can't.")),
             (
                 json!({"message": {"content": "Sure, first"}, "finish_reason": "content_filter"}),

@@ -12,6 +12,7 @@ pub mod media;
 mod narration;
 pub mod quirk;
 mod read;
+mod thought;
 pub mod window;
 
 use codebutler_wire::EditForm;

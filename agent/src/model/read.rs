@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{AssistantMessage, REASONING, SIGNATURES, SignedCall, ToolCall, WrittenCall};
+use super::{AssistantMessage, REASONING, SIGNATURES, SignedCall, ToolCall, WrittenCall, thought};
 use codebutler_guides::text::clip_text;
 
 /// A readable reply. Whether it is an answer is another question.
 #[derive(Debug, Default, PartialEq)]
 pub struct ModelReply {
     pub message: AssistantMessage,
+    /// True if thoughts stood in its text, where they are none of it.
+    pub has_thoughts: bool,
     /// The provider's figures, as they came.
     pub usage: Option<Value>,
     pub finish: FinishReason,
@@ -63,6 +65,9 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         (None, error) => return Err(lost(error.as_deref().unwrap_or("it has no message"))),
     };
     let content = read_content(message.get("content"))?;
+    let said = content.as_deref().map(thought::split_thoughts);
+    let has_thoughts = said.is_some_and(|(_, has_thoughts)| has_thoughts);
+    let content = said.map(|(text, _)| text.to_owned()).filter(|text| !text.trim().is_empty());
     let tool_calls = match message.get("tool_calls") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(calls)) => {
@@ -88,6 +93,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
             signed,
             ..AssistantMessage::default()
         },
+        has_thoughts,
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
         finish: read_finish(choice),
         refusal: message.get("refusal").and_then(text).filter(|text| !text.trim().is_empty()),
@@ -280,6 +286,18 @@ mod tests {
         let sent = calls.to_chat(None);
         assert_eq!(sent["reasoning_details"], json!([{"id": 1}]));
         assert!(sent.get("reasoning").is_none());
+    }
+
+    #[test]
+    fn thoughts_in_the_text_are_not_said() {
+        let of = |content: &str| {
+            let body = json!({"choices": [{"message": {"content": content}}]});
+            let reply = parse_reply(body.to_string().as_bytes()).unwrap();
+            (reply.message.content, reply.has_thoughts)
+        };
+        assert_eq!(of("<think>hm</think>\n\nDone."), (Some("Done.".to_owned()), true));
+        assert_eq!(of("<think>hm</think>\n"), (None, true));
+        assert_eq!(of(" Done."), (Some(" Done.".to_owned()), false));
     }
 
     #[test]
