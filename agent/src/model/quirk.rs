@@ -132,6 +132,10 @@ mod tests {
             ),
             ("property 'reasoning' is unsupported", Some(ModelQuirk::NoReasoning)),
             (
+                "Extra inputs are not permitted (messages.3.assistant.reasoning_content)",
+                Some(ModelQuirk::NoReasoning),
+            ),
+            (
                 "messages[2].reasoning: reasoning is not supported with this model",
                 Some(ModelQuirk::NoReasoning),
             ),

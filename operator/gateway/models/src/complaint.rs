@@ -11,6 +11,9 @@ pub const READ: usize = 8 * 1024;
 const LONGEST: u64 = 60 * 60;
 /// Most entries of a list that are read.
 const ENTRIES: usize = 5;
+/// Most steps to a part of a request, and bytes of its name.
+const PARAM_STEPS: usize = 8;
+const LONGEST_PARAM: usize = 100;
 /// Most levels of errors inside errors.
 const DEPTH: usize = 10;
 
@@ -28,6 +31,8 @@ pub struct ProviderComplaint {
     pub is_page: bool,
     /// Tokens that the model takes, where the refusal names them.
     pub window: Option<u32>,
+    /// Part of the request that it is about, such as `max_tokens` or `messages.2.content`.
+    pub param: Option<String>,
 }
 
 /// Reads a body, whole or cut off.
@@ -67,6 +72,17 @@ impl ProviderComplaint {
         self.kinds.iter().any(|known| known == kind)
     }
 
+    /// The words, with the part of the request that they are about, where they do not name it: validators say but that
+    /// something is not permitted.
+    pub fn told(self) -> String {
+        let Self { text, param, .. } = self;
+        let param = param.filter(|param| !text.is_empty() && !text.contains(param.as_str()));
+        match param {
+            Some(param) => format!("{text} ({param})"),
+            None => text,
+        }
+    }
+
     /// Returns the tokens that the model takes, from a field or from words.
     pub fn named_window(&self) -> Option<u32> {
         self.window.or_else(|| find_window(&self.text))
@@ -88,6 +104,7 @@ impl ProviderComplaint {
                 for name in ["retry_after", "retryDelay"] {
                     self.wait(&value[name]);
                 }
+                self.param = self.param.take().or_else(|| read_param(value));
                 self.window = self.window.or_else(|| read_window(&value["n_ctx"]));
                 for name in ["message", "msg", "error", "detail", "errors"] {
                     if let Some(inner) = fields.get(name) {
@@ -190,6 +207,17 @@ fn plain_words(text: &str) -> String {
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The part of a request that an error names: OpenAI's `param`, or the `loc` of a validator.
+fn read_param(error: &Value) -> Option<String> {
+    let steps = error["loc"].as_array().into_iter().flatten().map(|step| match step {
+        Value::String(name) => name.clone(),
+        other => other.to_string(),
+    });
+    let steps: Vec<String> = steps.filter(|step| step != "body").take(PARAM_STEPS).collect();
+    let param = error["param"].as_str().map_or_else(|| steps.join("."), ToOwned::to_owned);
+    Some(plain_words(&param)).filter(|param| !param.is_empty() && param.len() <= LONGEST_PARAM)
+}
+
 fn read_window(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
 }
@@ -281,6 +309,37 @@ mod tests {
             of(r#"{"error":{"retry_after":"99999999s"}}"#).after,
             Some(Duration::from_hours(1))
         );
+    }
+
+    #[test]
+    fn the_part_of_a_request_is_told_where_the_words_do_not_name_it() {
+        let forbidden = |place: &str| {
+            format!(
+                r#"{{"object":"error","message":{{"detail":[{{"type":"extra_forbidden","loc":["body",{place}],"msg":"Extra inputs are not permitted","input":1}}]}}}}"#
+            )
+        };
+        for (body, told) in [
+            (
+                forbidden(r#""max_completion_tokens""#),
+                "Extra inputs are not permitted (max_completion_tokens)",
+            ),
+            (
+                forbidden(r#""messages",3,"assistant","reasoning_content""#),
+                "Extra inputs are not permitted (messages.3.assistant.reasoning_content)",
+            ),
+            (
+                r#"{"error":{"message":"Invalid value","param":"tools[0].type"}}"#.to_owned(),
+                "Invalid value (tools[0].type)",
+            ),
+            (
+                r#"{"error":{"message":"Invalid 'max_tokens'","param":"max_tokens"}}"#.to_owned(),
+                "Invalid 'max_tokens'",
+            ),
+            (r#"{"error":{"message":"m","param":null}}"#.to_owned(), "m"),
+            (r#"{"error":{"param":"x"}}"#.to_owned(), ""),
+        ] {
+            assert_eq!(of(&body).told(), told, "{body}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub struct ModelRefusal {
 impl ModelRefusal {
     fn new(verdict: AnswerVerdict, after: Option<Duration>, complaint: ProviderComplaint) -> Self {
         let window = complaint.named_window().filter(|_| verdict == AnswerVerdict::Overflow);
-        Self { verdict, after, said: complaint.text, window }
+        Self { verdict, after, said: complaint.told(), window }
     }
 }
 
