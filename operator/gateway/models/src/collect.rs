@@ -189,6 +189,14 @@ impl StreamedAnswer {
             self.error = Some(error);
             return;
         }
+        // Some write an error as it is, without any field of an event.
+        if line.starts_with(b"{\"error\"")
+            && let Some(Value::Object(mut chunk)) = read_piece(line)
+        {
+            let error = chunk.remove("error").filter(|error| !error.is_null());
+            self.error = error.or_else(|| self.error.take());
+            return;
+        }
         let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii) else { return };
         if data == b"[DONE]" {
             self.end_event();

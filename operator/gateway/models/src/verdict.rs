@@ -152,7 +152,10 @@ fn judge_words(
         200..500 if complaint.is_page => return Some(AnswerVerdict::WrongAddress),
         _ => {}
     }
-    let found = if is(&["max_tokens_exceeded"]) || says(ANSWER) {
+    let found = if is(GENERATED_KINDS) || says(GENERATED) {
+        // What the model wrote was no call: the next time it may be one. Its own words may stand in these.
+        AnswerVerdict::Unanswered
+    } else if is(&["max_tokens_exceeded"]) || says(ANSWER) {
         AnswerVerdict::AnswerTooLong
     } else if is(OVERFLOW_KINDS) || says(OVERFLOW) || (says(&["input"]) && says(INPUT_TOO_LONG)) {
         AnswerVerdict::Overflow
@@ -160,9 +163,6 @@ fn judge_words(
         AnswerVerdict::Content
     } else if is(&["payment_required"]) || is(CREDIT_KINDS) || says(CREDIT) {
         AnswerVerdict::Credit
-    } else if is(GENERATED_KINDS) || says(GENERATED) {
-        // What it wrote was no call. The next time it may be one.
-        AnswerVerdict::Unanswered
     } else if says(OTHER_API) {
         AnswerVerdict::OtherApi
     } else if is(PICTURE_KINDS) {

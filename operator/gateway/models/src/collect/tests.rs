@@ -292,6 +292,7 @@ fn no_piece_is_missing_in_an_answer() {
 fn an_error_is_one_in_whatever_form_and_an_empty_word_is_no_end() {
     for stream in [
         "error: {\"code\":500,\"message\":\"gone\"}\n\n",
+        "{\"error\":{\"code\":500,\"message\":\"gone\"}}\n\n",
         "data: {\"object\":\"error\",\"code\":500,\"message\":\"gone\"}\n\ndata: [DONE]\n\n",
     ] {
         let answer = whole(&[], stream).unwrap();

@@ -143,8 +143,13 @@ pub(super) const DENIED: &[&str] = &[
 pub(super) const DENIED_KINDS: &[&str] =
     &["key_model_access_denied", "team_model_access_denied", "accessdeniedexception"];
 
-/// Words of those who read a model's calls and found none that they could: Groq's.
-pub(super) const GENERATED: &[&str] = &["failed to call a function", "tool call validation failed"];
+/// Words of servers that can't read the call which a model wrote: Groq's, llama.cpp's and Ollama's.
+pub(super) const GENERATED: &[&str] = &[
+    "failed to call a function",
+    "tool call validation failed",
+    "failed to parse input at pos",
+    "error parsing tool call",
+];
 
 pub(super) const GENERATED_KINDS: &[&str] = &["tool_use_failed", "output_parse_failed"];
 
@@ -279,6 +284,14 @@ pub(super) const PASSING: &[&str] = &[
     "rate_limit_exceeded",
     "rate_limit_error",
     "overloaded_error",
+    "server_is_overloaded",
+    "engine_overloaded_error",
+    "service_unavailable_error",
+    "timeout_error",
+    "throttlingexception",
+    "serviceunavailableexception",
+    "internalserverexception",
+    "modelnotreadyexception",
     "provider_overloaded",
     "provider_unavailable",
     "server_error",

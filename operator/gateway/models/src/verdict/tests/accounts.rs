@@ -150,8 +150,25 @@ fn a_model_of_another_api_is_told_from_one_that_nobody_knows() {
 fn what_a_model_wrote_wrongly_may_be_right_the_next_time() {
     let failed = r#"{"message":"Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=x"}"#;
     assert_eq!(judged(400, NOTHING, &format!(r#"{{"error":{failed}}}"#)).verdict, Unanswered);
-    let inner = complaint::complaint_of(&serde_json::from_str(failed).unwrap());
-    assert_eq!(classify_inner(inner).verdict, Unanswered);
+    let inner = |error: &str| {
+        classify_inner(complaint::complaint_of(&serde_json::from_str(error).unwrap()))
+    };
+    assert_eq!(inner(failed).verdict, Unanswered);
+    check(&[
+        (
+            500,
+            r#"{"error":{"code":500,"message":"Failed to parse input at pos 144: <tool_call>\n<function=write> insufficient credits, maximum context length","type":"server_error"}}"#,
+            Unanswered,
+        ),
+        (
+            500,
+            r#"{"error":{"message":"error parsing tool call: raw='{\"path\":', err=unexpected end of JSON input","type":"api_error"}}"#,
+            Unanswered,
+        ),
+    ]);
+    // Of a server that has too much to do, in the middle of a stream.
+    let overloaded = r#"{"type":"service_unavailable_error","code":"server_is_overloaded","message":"Our servers are currently overloaded. Please try again later."}"#;
+    assert_eq!(inner(overloaded).verdict, Again);
 }
 
 #[test]
