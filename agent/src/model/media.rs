@@ -9,6 +9,10 @@ use super::has_sound;
 const OF_PICTURES: [&str; 3] = ["image", "picture", "vision"];
 const OF_SOUNDS: [&str; 1] = ["audio"];
 const OF_ANY: [&str; 2] = ["multimodal", "multi-modal"];
+/// Words of servers that take text alone, and say so of the list of parts in which anything else is sent: Ollama's and
+/// others'.
+const OF_PARTS: [&str; 3] =
+    ["cannot unmarshal array", "(not \"list\")", "should be a valid string"];
 
 /// Kinds of content that are no text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +37,7 @@ impl MediaKinds {
     pub fn named(words: &str) -> Self {
         let words = words.to_lowercase();
         let names = |known: &[&str]| known.iter().any(|word| words.contains(word));
-        let any = names(&OF_ANY);
+        let any = names(&OF_ANY) || names(&OF_PARTS);
         Self { pictures: any || names(&OF_PICTURES), sounds: any || names(&OF_SOUNDS) }
     }
 
@@ -98,6 +102,7 @@ mod tests {
             "No endpoints found that support input audio",
         );
         let any = "this model is not multimodal";
+        let parts = "json: cannot unmarshal array into Go struct field Message.messages.content of type string";
         for (words, shown, tries) in [
             (image, PICTURES, vec![PICTURES]),
             (image, BOTH, vec![PICTURES, BOTH]),
@@ -105,6 +110,8 @@ mod tests {
             (audio, SOUNDS, vec![SOUNDS]),
             (any, BOTH, vec![SOUNDS, BOTH]),
             (any, PICTURES, vec![PICTURES]),
+            (parts, PICTURES, vec![PICTURES]),
+            (parts, NONE, vec![]),
             // Its words are not to be relied upon.
             (image, SOUNDS, vec![SOUNDS]),
             (image, NONE, vec![]),
