@@ -19,7 +19,7 @@ pub(super) fn split_thoughts(text: &str) -> (&str, bool) {
     }
 }
 
-/// What follows the thought that a text begins with: nothing, where it has no end.
+/// The text behind the thought that it begins with: nothing, where that has no end.
 fn skip_thought(text: &str) -> Option<&str> {
     TAGS.iter().find_map(|tag| {
         let thought = text.strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;
@@ -28,7 +28,7 @@ fn skip_thought(text: &str) -> Option<&str> {
     })
 }
 
-/// What follows thoughts of which only the end is there, at the end of its line.
+/// The text behind thoughts of which only the end is there, at the end of its line.
 fn skip_unopened(text: &str) -> Option<&str> {
     let (before, after) = text.split_once(END)?;
     let ends_line = after.is_empty() || after.starts_with(['\n', '\r']);

@@ -79,12 +79,10 @@ impl<'a> ShownMessage<'a> {
     /// Length as shown, in characters.
     fn size(&self) -> usize {
         let message = &self.message;
-        let calls = || message["tool_calls"].as_array().into_iter().flatten();
-        let signatures = calls()
-            .filter(|_| self.reasoning)
-            .map(|call| SIGNATURES.iter().map(|name| text_weight(&call[*name])).sum::<usize>());
-        let signatures: usize = signatures.sum();
-        let calls = calls().filter_map(call_parts).map(|(_, arguments)| arguments.len());
+        let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let signed = calls.iter().filter(|_| self.reasoning);
+        let signatures = signed.flat_map(|call| SIGNATURES.map(|name| text_weight(&call[name])));
+        let calls = calls.iter().filter_map(call_parts).map(|(_, arguments)| arguments.len());
         let content = match &message["content"] {
             Value::Array(_) => PICTURE,
             content => content.as_str().map_or(0, str::len),
@@ -92,7 +90,8 @@ impl<'a> ShownMessage<'a> {
         // A provider may repeat the same reasoning in several fields.
         let thoughts =
             REASONING.iter().filter(|_| self.reasoning).map(|key| text_weight(&message[*key]));
-        content + calls.sum::<usize>() + signatures + thoughts.max().unwrap_or(0)
+        let said = content + calls.sum::<usize>();
+        said + signatures.sum::<usize>() + thoughts.max().unwrap_or(0)
     }
 
     fn is(&self, role: &str) -> bool {

@@ -172,7 +172,7 @@ struct Sent<'a> {
     more: Vec<ShownMessage<'a>>,
     /// True if it gets an empty field for reasoning.
     blank: bool,
-    /// What its first call gets in place of a signature of its own.
+    /// The signature that its first call gets in place of one of its own.
     signature: Option<&'static str>,
     /// True if its content is written as a list of parts, in which a mark can stand: with or without one, so that the
     /// text stays the same once the mark has moved on.

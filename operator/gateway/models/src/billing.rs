@@ -180,8 +180,8 @@ impl Reported<'_> {
         let completion = self.completion_tokens.or(self.output_tokens).unwrap_or(0);
         let counted = prompt.saturating_add(completion);
         let beside = self.total_tokens.unwrap_or(0).saturating_sub(counted);
-        // What the sum alone has is kept tokens of those who pass Anthropic's count on, and else thoughts: xAI and Google
-        // bill those as an answer, and count them beside it.
+        // Tokens that the sum alone has are kept ones, of those who pass Anthropic's count on, or else thoughts: xAI and
+        // Google bill those as an answer, and count them beside it.
         let (prompt, thoughts) =
             if beside == kept { (prompt + beside, 0) } else { (prompt, beside) };
         let completion = completion.saturating_add(thoughts);

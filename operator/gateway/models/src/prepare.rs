@@ -35,7 +35,7 @@ pub struct RequestShape<'a> {
     pub affordable: Option<u32>,
     /// True if the answer is asked for as a stream although its caller wants the whole.
     pub collects: bool,
-    /// What the model has refused of the parameters that are set here.
+    /// The form in which the model takes the parameters that are set here.
     pub params: SentParams,
 }
 

@@ -37,7 +37,7 @@ fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// A wait of so many seconds, unless it is none.
-pub fn wait_of(seconds: f64) -> Option<Duration> {
+fn wait_of(seconds: f64) -> Option<Duration> {
     let is_wait = seconds.is_finite() && seconds >= 0.0;
     is_wait.then(|| Duration::from_secs_f64(seconds.min(LONGEST_ASKED.as_secs_f64())))
 }

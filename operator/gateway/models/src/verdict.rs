@@ -153,7 +153,7 @@ fn judge_words(
         _ => {}
     }
     let found = if is(GENERATED_KINDS) || says(GENERATED) {
-        // What the model wrote was no call: the next time it may be one. Its own words may stand in these.
+        // The model wrote no call that can be read, and may the next time. Its own words may stand in these.
         AnswerVerdict::Unanswered
     } else if is(&["max_tokens_exceeded"]) || says(ANSWER) {
         AnswerVerdict::AnswerTooLong
