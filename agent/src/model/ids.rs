@@ -7,16 +7,32 @@ use std::collections::HashSet;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::ToolCall;
+use super::{AssistantMessage, ToolCall};
 
 const LONGEST: usize = 64;
 /// Length of an id that is made up: some models' templates refuse any other.
 const MADE: usize = 9;
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// Gives each call of an answer an id that every provider takes and that nothing in the conversation has. Blocks of
+/// reasoning that name a call, as OpenRouter's do for Gemini, name it by its new one.
+pub fn clean_answer(message: &mut AssistantMessage, chat: &[Value], turn: u32) {
+    let given: Vec<String> = message.tool_calls.iter().map(|call| call.id.clone()).collect();
+    clean_ids(&mut message.tool_calls, chat, turn);
+    let blocks = message.reasoning.get_mut("reasoning_details").and_then(Value::as_array_mut);
+    for block in blocks.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let Some(Value::String(id)) = block.get_mut("id") else { continue };
+        let is_meant = |given: &String| !given.is_empty() && given.as_str() == id.as_str();
+        let place = given.iter().position(is_meant);
+        if let Some(call) = place.and_then(|place| message.tool_calls.get(place)) {
+            id.clone_from(&call.id);
+        }
+    }
+}
+
 /// Gives each call an id that every provider takes and that nothing in the conversation has. Those that
 /// have none, or one that is taken, get one that is made of `turn` and their place.
-pub fn clean_ids(calls: &mut [ToolCall], chat: &[Value], turn: u32) {
+fn clean_ids(calls: &mut [ToolCall], chat: &[Value], turn: u32) {
     let mut used: HashSet<String> = chat
         .iter()
         .flat_map(|message| message["tool_calls"].as_array().into_iter().flatten())
@@ -66,6 +82,28 @@ mod tests {
         let mut calls: Vec<_> = ids.iter().map(call).collect();
         clean_ids(&mut calls, chat, 7);
         calls.into_iter().map(|call| call.id).collect()
+    }
+
+    #[test]
+    fn reasoning_names_a_call_by_its_new_id() {
+        let call =
+            |id: &str| ToolCall { id: id.into(), name: "X".into(), arguments: String::new() };
+        let details = json!([{"type": "reasoning.encrypted", "id": "tool_0_X", "data": "s"},
+            {"type": "reasoning.text", "id": null, "text": "t"}, {"type": "reasoning.summary", "id": "rs_1"}]);
+        let mut answer = AssistantMessage {
+            tool_calls: vec![call("tool_0_X"), call("tool_1_X")],
+            ..AssistantMessage::default()
+        };
+        answer.reasoning.insert("reasoning_details".to_owned(), details.clone());
+        clean_answer(&mut answer, &[], 1);
+        assert_eq!(answer.reasoning["reasoning_details"], details);
+        // The same id in each answer, as Gemini's calls have it.
+        let chat = [json!({"role": "assistant", "tool_calls": [{"id": "tool_0_X"}]})];
+        clean_answer(&mut answer, &chat, 2);
+        assert_ne!(answer.tool_calls[0].id, "tool_0_X");
+        let blocks = &answer.reasoning["reasoning_details"];
+        assert_eq!(blocks[0]["id"], answer.tool_calls[0].id);
+        assert_eq!((&blocks[1], &blocks[2]), (&details[1], &details[2]));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Agent {
                 tracing::info!(tools = message.tool_calls.len(), "model_reply_received");
                 let state = self.transcript.state();
                 let turn = state.run().map_or(0, |run| run.turns);
-                ids::clean_ids(&mut message.tool_calls, state.chat(), turn);
+                ids::clean_answer(&mut message, state.chat(), turn);
                 for call in &mut message.tool_calls {
                     if call.arguments.is_empty() {
                         "{}".clone_into(&mut call.arguments);

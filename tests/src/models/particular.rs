@@ -49,8 +49,9 @@ fn find_openai(request: &Value, model: &str) -> Option<String> {
         ));
     }
     let has_tools = request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-    let thinks_aloud = effort.is_some_and(|effort| effort != "none");
-    (has_tools && thinks_aloud && calls_without_thought(model)).then(|| {
+    // The newest think unless told otherwise.
+    let thinks = effort.map_or(model.starts_with("gpt-6"), |effort| effort != "none");
+    (has_tools && thinks && calls_without_thought(model)).then(|| {
         format!(
             "Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. Please use \
              /v1/responses instead."
@@ -61,7 +62,7 @@ fn find_openai(request: &Value, model: &str) -> Option<String> {
 /// True for models that call functions in a chat only where they do not think: gpt-5.4 and later ones.
 fn calls_without_thought(model: &str) -> bool {
     let minor = model.strip_prefix("gpt-5.").and_then(|rest| rest.split('-').next()?.parse().ok());
-    minor.is_some_and(|minor: u32| minor >= 4)
+    model.starts_with("gpt-6") || minor.is_some_and(|minor: u32| minor >= 4)
 }
 
 /// The first call since somebody spoke that lacks its signature.

@@ -18,6 +18,8 @@ use crate::model::{CALLS, FORM, REASONING, SIGNATURES, THINKER};
 
 /// Assistant text put between a tool result and a message, for providers that require one there.
 const BRIDGE: &str = "Understood.";
+/// Reasoning in place of none: to Moonshot's API an empty text is a missing one.
+const BLANK: &str = " ";
 /// Google's word in place of the signature of a call that another model has made.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
@@ -170,7 +172,7 @@ struct Sent<'a> {
     shown: ShownMessage<'a>,
     /// Later messages of the same author that are merged into this one.
     more: Vec<ShownMessage<'a>>,
-    /// True if it gets an empty field for reasoning.
+    /// True if it gets a blank field for reasoning.
     blank: bool,
     /// The signature that its first call gets in place of one of its own.
     signature: Option<&'static str>,
@@ -258,7 +260,7 @@ impl Serialize for Sent<'_> {
             }
         }
         if self.blank {
-            map.serialize_entry("reasoning_content", "")?;
+            map.serialize_entry("reasoning_content", BLANK)?;
         }
         map.end()
     }

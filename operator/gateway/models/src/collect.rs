@@ -464,15 +464,16 @@ fn merge_block(known: &mut Vec<Value>, block: Value) {
         // Without indexes a thought goes on until its signature has come.
         let goes_on =
             || block["type"] == "thinking" && other["signature"].as_str().is_none_or(str::is_empty);
+        let is_own = block["id"].is_null() || other["id"].is_null() || other["id"] == block["id"];
         other["type"] == block["type"]
+            && is_own
             && (if is_indexed { other["index"] == block["index"] } else { goes_on() })
     };
-    let place = if is_indexed {
-        known.iter().position(same)
-    } else {
-        known.len().checked_sub(1).filter(|last| same(&known[*last]))
-    };
-    let place = place.unwrap_or(known.len());
+    // There are streams that give all blocks the same index: then a block ends where one of another kind begins.
+    let is_told_apart =
+        |last: &Value| same(last) || (is_indexed && last["index"] != block["index"]);
+    let is_open = known.last().is_some_and(is_told_apart);
+    let place = known.iter().rposition(same).filter(|_| is_open).unwrap_or(known.len());
     let Some(Value::Object(target)) = known.get_mut(place) else {
         known.push(block);
         return;

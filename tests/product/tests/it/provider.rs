@@ -163,7 +163,8 @@ async fn googles_api_wants_the_signature_of_a_call_back() {
 #[tokio::test]
 async fn openais_thinkers_refuse_what_its_other_models_take() {
     let options = ModelOptions { catalogue: PlayedCatalogue::OpenAi, ..offering(&[]) };
-    let cards = ["gpt-5.4", "gpt-5.2", "gpt-4o"].map(|id| ModelCard::new(id).playing("coder"));
+    let cards = ["gpt-6-astra", "gpt-5.4", "gpt-5.2", "gpt-4o"]
+        .map(|id| ModelCard::new(id).playing("coder"));
     let options = cards.into_iter().fold(options, ModelOptions::offer);
     let says = (0..9).map(|_| ScriptStep::say("hi")).collect();
     let client = Client::start(says, options).await;
@@ -171,6 +172,9 @@ async fn openais_thinkers_refuse_what_its_other_models_take() {
     for (model, fields, refusal) in [
         ("gpt-5.4", json!({"reasoning_effort": "high", "tools": tools}), "Function tools with"),
         ("gpt-5.4", json!({"reasoning_effort": "none", "tools": tools}), ""),
+        ("gpt-5.4", json!({"tools": tools}), ""),
+        ("gpt-6-astra", json!({"tools": tools}), "Function tools with"),
+        ("gpt-6-astra", json!({"reasoning_effort": "none", "tools": tools}), ""),
         ("gpt-5.2", json!({"reasoning_effort": "high", "tools": tools}), ""),
         ("gpt-5.2", json!({"max_tokens": 9}), "Use 'max_completion_tokens' instead"),
         ("gpt-5.2", json!({"temperature": 0.2}), "Only the default (1) value"),

@@ -152,7 +152,7 @@ fn reasoning_goes_back_only_to_the_model_that_it_came_from() {
         assert!(sent.get("reasoning").is_none() && sent.get(THINKER).is_none(), "{other:?}");
     }
     let blank = WindowLook { quirks: &blank, thinker: None, ..own };
-    assert_eq!(sent(&blank)["reasoning_content"], "");
+    assert_eq!(sent(&blank)["reasoning_content"], " ", "an empty one is refused as missing");
 }
 
 #[test]

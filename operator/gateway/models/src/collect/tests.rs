@@ -98,6 +98,41 @@ fn signed_thoughts_stay_as_they_were() {
 }
 
 #[test]
+fn blocks_that_share_an_index_end_where_another_kind_begins() {
+    let block =
+        |kind: &str, field: &str, text: &str| json!({"type": kind, field: text, "index": 0});
+    let summary = |text: &str| block("reasoning.summary", "summary", text);
+    let secret = |id: &str, text: &str| {
+        let mut secret = block("reasoning.encrypted", "data", text);
+        secret["id"] = json!(id);
+        secret
+    };
+    let blocks =
+        [summary("I "), summary("read"), secret("a", "x"), secret("b", "y"), summary("more")];
+    let mut events: Vec<Value> =
+        blocks.iter().map(|block| piece(&json!({"reasoning_details": [block]}))).collect();
+    events.push(finish("stop"));
+    let answer = whole(&events, "data: [DONE]\n").unwrap();
+    assert_eq!(
+        answer["choices"][0]["message"]["reasoning_details"],
+        json!([summary("I read"), secret("a", "x"), secret("b", "y"), summary("more")])
+    );
+    // With an index of its own each block goes on, whatever came between.
+    let text =
+        |index: u64, text: &str| json!({"type": "reasoning.text", "text": text, "index": index});
+    let events: Vec<Value> = [text(0, "a"), text(1, "b"), text(0, "c"), text(1, "d")]
+        .iter()
+        .map(|block| piece(&json!({"reasoning_details": [block]})))
+        .chain([finish("stop")])
+        .collect();
+    let answer = whole(&events, "data: [DONE]\n").unwrap();
+    assert_eq!(
+        answer["choices"][0]["message"]["reasoning_details"],
+        json!([text(0, "ac"), text(1, "bd")])
+    );
+}
+
+#[test]
 fn the_signature_of_a_call_comes_with_it() {
     let google = json!({"google": {"thought_signature": "c2ln"}});
     let inner = json!({"thought_signature": "c2ln"});
