@@ -12,6 +12,10 @@ use url::{Host, Url};
 /// The version of Anthropic's API that is spoken; it wants to be told.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
+/// Domains of Azure's resources, by their kinds and clouds.
+const AZURE: [&str; 4] =
+    ["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com", "openai.azure.us"];
+
 /// The kind of API behind a base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiDialect {
@@ -49,7 +53,7 @@ impl ApiDialect {
             Self::OpenRouter
         } else if below("api.openai.com") {
             Self::OpenAi
-        } else if below("openai.azure.com") || below("services.ai.azure.com") {
+        } else if AZURE.iter().any(|domain| below(domain)) {
             Self::Azure
         } else if below("api.anthropic.com") {
             Self::Anthropic
@@ -164,6 +168,10 @@ mod tests {
             ("https://api.openai.com/v1", ApiDialect::OpenAi),
             ("https://team.openai.azure.com/openai/v1", ApiDialect::Azure),
             ("https://team.services.ai.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://team.cognitiveservices.azure.com/openai/v1", ApiDialect::Azure),
+            ("https://team.openai.azure.us/openai/v1", ApiDialect::Azure),
+            ("https://eu.api.openai.com/v1", ApiDialect::OpenAi),
+            ("https://models.inference.ai.azure.com", ApiDialect::Plain),
             ("https://api.anthropic.com/v1", ApiDialect::Anthropic),
             ("https://notopenrouter.ai/api/v1", ApiDialect::Plain),
             ("https://proxy.example/openrouter.ai/v1", ApiDialect::Plain),
