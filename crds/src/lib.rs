@@ -31,6 +31,7 @@ pub mod spend;
 pub mod starts;
 pub mod thread;
 pub mod unclear;
+mod unset;
 pub mod warm;
 pub mod web;
 pub mod worktree;

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::secret_ref::SecretRef;
+use crate::unset::is_zero;
 
 /// Issues that a Repo remembers to have begun work for.
 pub const MOST_ISSUES: usize = 1000;
@@ -127,9 +128,4 @@ pub struct ScheduleStatus {
 
 const fn deadline() -> u32 {
     3600
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_zero(n: &u32) -> bool {
-    *n == 0
 }

@@ -11,6 +11,7 @@ mod parts;
 mod pictures;
 mod radar;
 mod roadmap;
+mod role_status;
 mod silence;
 mod stack;
 mod train;
@@ -37,6 +38,7 @@ pub use self::pictures::{MOST_VIEWS, PushedView, ThreadPictures};
 pub use self::radar::{BaseStanding, BranchMeeting, BranchPush, BranchRadar, ForkPoint};
 pub use self::radar::{MOST_MEETINGS, MOST_REMOVED, RemovedCommit};
 pub use self::roadmap::{ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun};
+pub use self::role_status::{RoleStatus, RunMessage};
 pub use self::silence::AgentSilence;
 pub use self::stack::{StackMerge, StackStanding};
 pub use self::train::{
@@ -46,6 +48,7 @@ pub use self::waiting::{MOST_SPEAKERS, PeopleQuestion, is_user};
 use crate::mcp::ThreadMcp;
 use crate::spelling::pull_request;
 use crate::spend::ThreadBudget;
+use crate::unset::is_zero;
 use crate::{NanoUsd, SlackTs};
 pub use codebutler_wire::{
     PendingItem, PlanComplexity, PostedPlan, PullRequest, PullState, RoleState, TokenUsage,
@@ -369,76 +372,6 @@ pub struct ReplicaClaim {
     pub since: Time,
 }
 
-/// A run whose message in the thread shows what it does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RunMessage {
-    /// The run: the message is found by it.
-    #[schemars(length(min = 1, max = 32))]
-    pub run: String,
-    /// Time at which the run began.
-    pub since: Time,
-    /// USD that the role had spent before it.
-    #[serde(default)]
-    pub cost: NanoUsd,
-    /// The message, where it began as a stream: Slack keeps no key of one before its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<SlackTs>,
-}
-
-/// Status of one role in a Thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RoleStatus {
-    /// Newest message addressed to the role: a wake-up hint. Only grows. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inbox: Option<SlackTs>,
-    /// Newest message that an ended run had taken. Only grows. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub done: Option<SlackTs>,
-    /// UID of the one pod that speaks for the role. Written by the controller alone: it is the
-    /// role's identity at the gateway.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "podUID")]
-    pub pod_uid: Option<String>,
-    /// True while it holds one of the Repo's slots, from before it starts until it has done what it started for:
-    /// without one the gateway hands it neither session nor mail. (Controller.)
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub admitted: bool,
-    /// State that the role's pod reported last. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<RoleState>,
-    /// Newest message that it said, or that said that it stopped. Only grows. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<SlackTs>,
-    /// The role that it addressed with that: what it waits for, if it waits, is no person. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16))]
-    pub addressed: Option<String>,
-    /// A run has ended, and nobody has looked yet who goes on. (Gateway.)
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ended: bool,
-    /// Model calls of the current or last run. (Gateway.)
-    #[serde(default)]
-    pub turns: u32,
-    /// Sandbox that confines its commands: `landlock-<version>`, `runtime`, or the reason why it can run none.
-    /// (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 300))]
-    pub sandbox: Option<String>,
-    /// Silence of its agent, which is not heard of any more. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silent: Option<AgentSilence>,
-    /// Pods that died in a row without ending a run. (Controller.)
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub failures: u32,
-    /// Stored before a message shows the run, and gone once that message is. (Gateway.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<RunMessage>,
-    /// Token usage so far. (Gateway.)
-    #[serde(default)]
-    pub usage: TokenUsage,
-}
-
 impl Thread {
     /// Slack thread of the conversation: the one it began in, or the one opened for a prompt. None if nobody opened
     /// it yet.
@@ -459,18 +392,6 @@ impl Thread {
     #[must_use]
     pub fn is_going(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
-    }
-}
-
-impl RoleStatus {
-    /// True if there is a message that no ended run has taken.
-    #[must_use]
-    pub fn has_mail(&self) -> bool {
-        match (&self.inbox, &self.done) {
-            (Some(inbox), Some(done)) => inbox > done,
-            (Some(_), None) => true,
-            (None, _) => false,
-        }
     }
 }
 
@@ -502,9 +423,4 @@ impl ThreadStatus {
         let admitted = self.roles.get(role).is_some_and(|own| own.admitted);
         admitted && (!suspended || self.is_running(role))
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_zero(n: &u32) -> bool {
-    *n == 0
 }

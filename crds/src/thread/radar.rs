@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::unset::is_zero;
+
 /// Meetings that are kept of a Thread: the gravest ones.
 pub const MOST_MEETINGS: usize = 8;
 /// Removed commits that are kept of a Thread's branch: the newest ones.
@@ -130,9 +132,4 @@ pub struct BaseStanding {
     /// Result that the conversation was told last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<TextMerge>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_zero(n: &u32) -> bool {
-    *n == 0
 }

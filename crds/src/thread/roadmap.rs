@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::unset::is_zero;
 use crate::{NanoUsd, SlackTs};
 
 /// Run of the roadmap that a person asked for in this conversation. (Gateway.)
@@ -134,9 +135,4 @@ impl RoadmapRun {
         };
         !asked.declined && !asked.items.iter().all(approved)
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
