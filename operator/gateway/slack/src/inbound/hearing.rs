@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use codebutler_crds::thread::{BegunRecording, SlackThread};
+use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::sound::{SoundKind, detect_sound};
@@ -16,7 +16,6 @@ use codebutler_gateway_core::speech::{SoundRecording, SpeechDesk};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_runtime::recent::RecentMap;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -24,6 +23,7 @@ use tracing::Instrument as _;
 use crate::Inner;
 use crate::inbound::event::SharedMessage;
 use crate::inbound::files;
+use crate::inbound::hearing_record::{RecordStanding, begin_record, mark_heard, mark_renewed};
 use crate::inbound::quoting::describe_file;
 use crate::outbound::post::{self, MessageIdentity};
 use crate::questions::asking::recording::show_transcript;
@@ -34,15 +34,9 @@ use crate::questions::recording;
 const LARGEST: u64 = 24 * 1024 * 1024;
 /// Transcripts whose messages are remembered.
 const REMEMBERED: usize = 256;
-/// Most recordings in a Thread's record.
-const MOST: usize = 16;
 /// Pause between two times at which a gateway renews its record of a recording: it is served to its end, even beside
 /// the next gateway.
 const RENEWAL: Duration = Duration::from_secs(8);
-/// Age of a record that nobody has renewed, from which on its gateway counts as gone.
-const SILENT: Duration = Duration::from_secs(30);
-/// The same, of a record by a version that renews none.
-const OTHERS: Duration = Duration::from_mins(3);
 /// Pause before what Slack or the API server did not answer is tried again.
 const LATER: Duration = Duration::from_secs(2);
 /// Pauses between attempts to show what is paid for.
@@ -418,93 +412,5 @@ impl RecordingWork {
             tracing::warn!(%error, "transcript_lookup_failed");
             HearingEnd::Later
         })
-    }
-}
-
-/// State of a recording by its record in the Thread.
-#[derive(Debug, PartialEq, Eq)]
-enum RecordStanding {
-    /// Nothing was: it is on record now.
-    New,
-    /// Another gateway writes it down.
-    Begun,
-    /// A gateway that is gone has begun it.
-    Abandoned,
-    /// It was written down, and roles could read it; only its words could not be shown.
-    Heard,
-}
-
-fn mark_heard(status: &mut ThreadStatus, file: &str) {
-    for begun in status.hearing.iter_mut().filter(|begun| begun.file == file) {
-        begun.heard = true;
-    }
-}
-
-fn begin_record(status: &mut ThreadStatus, file: &str, now: Timestamp) -> RecordStanding {
-    if let Some(begun) = status.hearing.iter().find(|begun| begun.file == file) {
-        if begun.heard {
-            return RecordStanding::Heard;
-        }
-        let (since, most) = match &begun.renewed {
-            Some(renewed) => (renewed.0, SILENT),
-            None => (begun.since.0, OTHERS),
-        };
-        let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        return if age < most { RecordStanding::Begun } else { RecordStanding::Abandoned };
-    }
-    let old = (status.hearing.len() + 1).saturating_sub(MOST);
-    status.hearing.drain(..old);
-    let (file, since) = (file.to_owned(), Time(now));
-    status.hearing.push(BegunRecording { file, since, renewed: Some(Time(now)), heard: false });
-    RecordStanding::New
-}
-
-fn mark_renewed(status: &mut ThreadStatus, file: &str, now: Timestamp) {
-    for begun in status.hearing.iter_mut().filter(|begun| begun.file == file) {
-        begun.renewed = Some(Time(now));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_recording_is_begun_once_and_old_records_go() {
-        let mut status = ThreadStatus::default();
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
-        assert_eq!(begin_record(&mut status, "F0", at(100)), RecordStanding::New);
-        assert_eq!(begin_record(&mut status, "F0", at(129)), RecordStanding::Begun);
-        for file in 1..=MOST {
-            let standing = begin_record(&mut status, &format!("F{file}"), at(140));
-            assert_eq!(standing, RecordStanding::New);
-        }
-        assert_eq!(status.hearing.len(), MOST);
-        assert_eq!(begin_record(&mut status, "F1", at(150)), RecordStanding::Begun);
-        // Its words were given to roles, and Slack did not take them.
-        mark_heard(&mut status, "F1");
-        assert_eq!(begin_record(&mut status, "F1", at(900)), RecordStanding::Heard);
-        assert_eq!(begin_record(&mut status, "F2", at(150)), RecordStanding::Begun);
-    }
-
-    #[test]
-    fn a_recording_is_waited_for_as_long_as_its_gateway_says_that_it_is_at_it() {
-        let mut status = ThreadStatus::default();
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
-        assert_eq!(begin_record(&mut status, "F0", at(100)), RecordStanding::New);
-        // Ten minutes of sound take longer than any call of an agent for its mail.
-        for second in (108..=700).step_by(8) {
-            mark_renewed(&mut status, "F0", at(second));
-            mark_renewed(&mut status, "F1", at(second));
-            assert_eq!(begin_record(&mut status, "F0", at(second + 7)), RecordStanding::Begun);
-        }
-        assert_eq!(status.hearing.len(), 1, "nothing is renewed that was not begun");
-        // The last renewal was at 700: its gateway ended after that.
-        assert_eq!(begin_record(&mut status, "F0", at(729)), RecordStanding::Begun);
-        assert_eq!(begin_record(&mut status, "F0", at(730)), RecordStanding::Abandoned);
-        // An earlier version renews nothing.
-        status.hearing[0].renewed = None;
-        assert_eq!(begin_record(&mut status, "F0", at(279)), RecordStanding::Begun);
-        assert_eq!(begin_record(&mut status, "F0", at(280)), RecordStanding::Abandoned);
     }
 }

@@ -1,6 +1,6 @@
 //! Input from Slack: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
-//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`help`],
+//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`hearing_record`], [`help`],
 //! [`numbered_reply`], [`own_mention`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
 
 pub(crate) mod access;
@@ -21,6 +21,7 @@ pub(crate) mod file_contents;
 pub(crate) mod files;
 pub(crate) mod handled;
 pub(crate) mod hearing;
+mod hearing_record;
 pub(crate) mod help;
 mod help_taking;
 pub(crate) mod in_flight;
