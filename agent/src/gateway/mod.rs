@@ -6,7 +6,9 @@
 
 mod chat;
 mod files;
+mod git_host;
 mod images;
+mod journals;
 mod lasting;
 pub mod mcp;
 mod token;
@@ -19,13 +21,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use codebutler_wire::{
-    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, ChangeRemote, CloseThread, EgressReport,
-    EndVerdict, ErrorBody, ErrorCode, HistoryBatch, HistoryKept, HistoryLines, ItemIssues,
-    LastWords, MergedBelow, OpenItemIssues, OpenPullRequest, OtherThread, PastConversations,
-    PostComment, PostMessage, PostReview, PostedComment, PostedMessage, ProposeSplit, PullReading,
-    PullRequestState, ReadPull, RemoteChanged, RepoIssue, RoleSession, RunProgress, RunReport,
-    SeatAnswer, SeatSetUpEnd, SlackTs, SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage,
-    path,
+    ApprovalReply, ApprovalRequest, BuildClaim, BuildTurn, CloseThread, EgressReport, EndVerdict,
+    ErrorBody, ErrorCode, LastWords, MergedBelow, OtherThread, PostMessage, PostedMessage,
+    ProposeSplit, RoleSession, RunProgress, RunReport, SeatAnswer, SeatSetUpEnd, SlackTs,
+    SplitAsked, ThreadClosed, VersionedInbox, WebFetch, WebPage, path,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -39,7 +38,7 @@ pub use files::SharedFile;
 use crate::experiment::{PromptExperiment, change_session};
 pub use token::TokenFile;
 
-/// How long ordinary calls are tried for.
+/// Retry budget of an ordinary call.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of bytes of a call that the gateway does not take. Without any, bytes to a node that is gone are repeated for
@@ -50,14 +49,12 @@ const UNREAD: Duration = Duration::from_mins(2);
 const SILENCE: Duration = Duration::from_mins(45);
 /// Default timeout of a call, for everything that does not wait on purpose.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
-/// For what is told again anyway.
+/// Timeout of a report that the next one replaces.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
-/// For what can be done without.
-const HISTORY_PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Why a call came to nothing.
+/// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The gateway said no, in a sentence.
@@ -72,7 +69,7 @@ pub enum GatewayError {
         /// The beginning of the body.
         excerpt: String,
     },
-    /// Git found no way to it, for longer than it is waited for.
+    /// Git could not connect to the gateway within its retry budget.
     #[error("the gateway can't be reached by Git: {0}")]
     Away(String),
     /// The pod's token can't be read.
@@ -82,7 +79,7 @@ pub enum GatewayError {
         #[source]
         source: std::io::Error,
     },
-    /// Flags or files that make no client.
+    /// Flags or files from which no client can be built.
     #[error("the gateway's {what} can't be used: {why}")]
     Config { what: &'static str, why: String },
 }
@@ -96,7 +93,7 @@ impl GatewayError {
         }
     }
 
-    /// Whether trying again may help.
+    /// True if a retry may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Refused { code, .. } => matches!(
@@ -112,16 +109,16 @@ impl GatewayError {
     }
 }
 
-/// The gateway. Cheap to clone.
+/// Client of the gateway's API. Cheap to clone.
 #[derive(Clone)]
 pub struct GatewayClient {
     http: reqwest::Client,
-    /// For what the gateway may leave unread for long: a push that waits for a place and then for the copy of the
-    /// repository, and a connection to the outside whose other end is slow.
+    /// Client for bodies that the gateway may leave unread for long: a push that waits for its turn and then for the
+    /// repository's mirror, and a tunnel whose other end is slow.
     unhurried: reqwest::Client,
     base: Url,
     token: TokenFile,
-    /// The arm of an experiment, if it is in one.
+    /// Changes of the experiment's arm that this agent plays; empty outside of experiments.
     arm: Arc<[PromptExperiment]>,
 }
 
@@ -180,7 +177,7 @@ impl GatewayClient {
         Ok(Self { http, unhurried, base, token: TokenFile::new(token), arm: Arc::default() })
     }
 
-    /// With what is different in an experiment.
+    /// Adds the changes of an experiment's arm.
     #[must_use]
     pub fn in_arm(self, arm: &[PromptExperiment]) -> Self {
         Self { arm: arm.into(), ..self }
@@ -191,7 +188,7 @@ impl GatewayClient {
         self.arm.contains(&one)
     }
 
-    /// What the role needs to know for a run.
+    /// Reads the session: the settings of the role for a run.
     pub async fn session(&self) -> Result<RoleSession, GatewayError> {
         let mut session = self.typed(|| self.request(Method::GET, path::SESSION)).await?;
         change_session(&self.arm, &mut session);
@@ -213,8 +210,8 @@ impl GatewayClient {
         .await
     }
 
-    /// The conversation after `after` and what is pending; waits for mail for at most `wait`. An answer of
-    /// the version `seen` is no mail.
+    /// Reads the messages after `after` and the pending items; waits for mail for at most `wait`. An inbox of the
+    /// version `seen` is no mail.
     pub async fn inbox(
         &self,
         after: &SlackTs,
@@ -263,98 +260,16 @@ impl GatewayClient {
         self.send(path::LAST_WORDS, words).await
     }
 
-    /// Tells where the run stands.
+    /// Reports the state of the run.
     pub async fn report(&self, report: &RunReport) -> Result<(), GatewayError> {
         let _: serde_json::Value = self.send(path::RUNS, report).await?;
         Ok(())
     }
 
-    /// Tells what the run does now. Tried once.
+    /// Reports the current activity of the run. Tried once.
     pub async fn progress(&self, progress: &RunProgress) -> Result<(), GatewayError> {
         let request = self.request(Method::POST, path::PROGRESS)?;
         send_once(Ok(request.json(progress).timeout(PROGRESS_TIMEOUT))).await.map(drop)
-    }
-
-    /// What is kept of the role's journals. Tried once.
-    pub async fn history_kept(&self) -> Result<HistoryKept, GatewayError> {
-        let request = self.request(Method::GET, path::HISTORY)?;
-        parse_answer(&send_once(Ok(request)).await?.body)
-    }
-
-    /// Tells what a journal says next. Tried once.
-    pub async fn tell_history(&self, batch: &HistoryBatch) -> Result<HistoryKept, GatewayError> {
-        let request = self.request(Method::POST, path::HISTORY)?.json(batch);
-        parse_answer(&send_once(Ok(request)).await?.body)
-    }
-
-    /// What is kept of the conversation, behind a line.
-    pub async fn history_lines(&self, behind: u64) -> Result<HistoryLines, GatewayError> {
-        let query = [("behind", behind)];
-        let answer = self.retried(HISTORY_PATIENCE, || {
-            Ok(self.request(Method::GET, path::HISTORY_LINES)?.query(&query))
-        });
-        parse_answer(&answer.await?)
-    }
-
-    /// First requests of earlier conversations of the Repo. Tried once: nothing waits for them.
-    pub async fn past_conversations(&self) -> Result<PastConversations, GatewayError> {
-        let request = self.request(Method::GET, path::HISTORY_REQUESTS)?;
-        parse_answer(&send_once(Ok(request)).await?.body)
-    }
-
-    /// Opens or updates the thread's pull request.
-    pub async fn open_pull_request(
-        &self,
-        request: &OpenPullRequest,
-    ) -> Result<PullRequestState, GatewayError> {
-        self.send(path::PULL_REQUEST, request).await
-    }
-
-    /// The thread's pull request.
-    pub async fn pull_request(&self) -> Result<PullRequestState, GatewayError> {
-        self.typed(|| self.request(Method::GET, path::PULL_REQUEST)).await
-    }
-
-    /// Comments on the thread's pull request.
-    pub async fn comment(&self, request: &PostComment) -> Result<PostedComment, GatewayError> {
-        self.send(path::COMMENTS, request).await
-    }
-
-    /// Reviews the thread's pull request.
-    pub async fn review(&self, request: &PostReview) -> Result<PostedComment, GatewayError> {
-        self.send(path::REVIEWS, request).await
-    }
-
-    /// An issue of the repository with its comments.
-    pub async fn issue(&self, number: u64) -> Result<RepoIssue, GatewayError> {
-        self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("number", number)])))
-            .await
-    }
-
-    /// The newest open issues.
-    pub async fn issues(&self, label: Option<&str>) -> Result<Vec<RepoIssue>, GatewayError> {
-        self.typed(|| Ok(self.request(Method::GET, path::ISSUES)?.query(&[("label", label)]))).await
-    }
-
-    /// Any pull request of the repository, or the open ones.
-    pub async fn pull(&self, wanted: &ReadPull) -> Result<PullReading, GatewayError> {
-        self.typed(|| Ok(self.request(Method::GET, path::PULLS)?.query(wanted))).await
-    }
-
-    /// Changes something at the Git host beside the thread's pull request.
-    pub async fn change_remote(
-        &self,
-        request: &ChangeRemote,
-    ) -> Result<RemoteChanged, GatewayError> {
-        self.send(path::REMOTE_CHANGES, request).await
-    }
-
-    /// Opens issues for items of the roadmap.
-    pub async fn open_item_issues(
-        &self,
-        request: &OpenItemIssues,
-    ) -> Result<ItemIssues, GatewayError> {
-        self.send(path::ITEM_ISSUES, request).await
     }
 
     /// Has people asked whether the request is built in parts.
@@ -362,12 +277,12 @@ impl GatewayClient {
         self.send(path::SPLITS, request).await
     }
 
-    /// Asks the people whether exactly one action may happen; how it stands.
+    /// Asks the people about exactly one action; returns the state of that question.
     pub async fn approval(&self, request: &ApprovalRequest) -> Result<ApprovalReply, GatewayError> {
         self.send(path::APPROVALS, request).await
     }
 
-    /// Says what is wanted of the pod's build slot, and waits for it for at most `wait`.
+    /// Claims or releases the pod's build slot, and waits for it for at most `wait`.
     pub async fn build(
         &self,
         claim: &BuildClaim,
@@ -386,7 +301,7 @@ impl GatewayClient {
         self.send(path::CLOSE, request).await
     }
 
-    /// Tells whether the pod could get past the gateway.
+    /// Reports if the pod could reach anything but the gateway.
     pub async fn egress(&self, report: &EgressReport) -> Result<(), GatewayError> {
         let _: serde_json::Value = self.send(path::EGRESS_CHECK, report).await?;
         Ok(())
@@ -467,7 +382,7 @@ impl GatewayClient {
     }
 }
 
-/// An answer of the form that was asked for.
+/// Parses an answer as the type that the caller expects.
 fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, GatewayError> {
     serde_json::from_slice(body).map_err(|e| GatewayError::Unexpected {
         status: StatusCode::OK,
