@@ -1,7 +1,7 @@
 //! State that all parts share, and lookups in it: a conversation, its Repo and app, and what a failed call
 //! means for both.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use codebutler_crds::wire::ErrorCode;
 use codebutler_crds::{Repo, Thread};
@@ -9,16 +9,10 @@ use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::conditions::ConditionWriter;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::dispatch::RepoTeam;
-use codebutler_gateway_core::speech::SpeechDesk;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
-use codebutler_runtime::recent::RecentKeys;
-use codebutler_runtime::shards::GatewayShard;
 use kube::ResourceExt as _;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::api::account::{AccessError, SlackAccount, SlackAccounts};
@@ -33,34 +27,23 @@ use crate::api::person;
 use crate::api::reading;
 use crate::api::scopes::{self, TokenScopes};
 use crate::api::web::{CallError, SlackWeb};
+use crate::background::BackgroundTasks;
 use crate::inbound::access;
 use crate::inbound::files;
 use crate::inbound::handled::HandledInputs;
 use crate::inbound::hearing;
-use crate::inbound::offered_work;
 use crate::inbound::picture_files;
 use crate::inbound::repo_choice;
+use crate::leading::LeadingShard;
 use crate::metrics::SlackMetrics;
 use crate::outbound::opening;
 use crate::outbound::pinned_plan;
 use crate::outbound::post::SentKeys;
-use crate::outbound::previews;
 use crate::outbound::progress;
 use crate::outbound::refused_blocks;
-use crate::questions;
+use crate::services::AttachedServices;
 use crate::upkeep::deleted_conversations;
 use crate::upkeep::reachability::{self, SlackReach};
-
-/// Services that the gateway attaches once it has them.
-#[derive(Default)]
-pub(crate) struct AttachedServices {
-    /// Writes recordings down.
-    pub(crate) speech: Mutex<Option<SpeechDesk>>,
-    /// Looks pages up.
-    pub(crate) previews: parking_lot::Mutex<Option<previews::PreviewDesk>>,
-    /// Looks up workflows and skills.
-    pub(crate) offered: parking_lot::Mutex<Option<offered_work::WorkLookup>>,
-}
 
 /// State shared by all modules of this crate: a list of what owns it.
 pub(crate) struct Inner {
@@ -101,20 +84,10 @@ pub(crate) struct Inner {
     /// Progress of runs, as agents report it.
     pub(crate) progress: progress::ProgressBoard,
     pub(crate) handled: HandledInputs,
-    /// Presses of buttons that this process took in: a redelivery is told nothing.
-    pub(crate) presses: RecentKeys<(ThreadKey, questions::ButtonPress)>,
     /// Names of channels that were looked up.
     pub(crate) lookups: channel_names::NameLookups,
-    /// The shard for which this replica serves agents, while it does.
-    pub(crate) leads: parking_lot::Mutex<Option<GatewayShard>>,
-    /// True while this replica is the one that looks for what nobody was told of.
-    pub(crate) sweeps: watch::Sender<bool>,
-    /// Count of refusals by Slack because of the Repo; a change has it checked if they are mended.
-    pub(crate) troubles: watch::Sender<u64>,
-    /// Background tasks that follow an acknowledgement.
-    pub(crate) background: TaskTracker,
-    /// Cancelled when background tasks have to come to their end.
-    pub(crate) ending: CancellationToken,
+    pub(crate) leading: LeadingShard,
+    pub(crate) background: BackgroundTasks,
 }
 
 impl Inner {
@@ -152,13 +125,9 @@ impl Inner {
             refused_blocks: refused_blocks::RefusedBlocks::default(),
             progress: progress::ProgressBoard::default(),
             handled: HandledInputs::default(),
-            presses: RecentKeys::default(),
             lookups: channel_names::NameLookups::default(),
-            leads: parking_lot::Mutex::default(),
-            sweeps: watch::Sender::new(false),
-            troubles: watch::Sender::new(0),
-            background: TaskTracker::new(),
-            ending: CancellationToken::new(),
+            leading: LeadingShard::default(),
+            background: BackgroundTasks::default(),
         }
     }
 
@@ -223,7 +192,7 @@ impl Inner {
                 self.accounts.forget(repo);
             }
             if reachability::concerns_repo(code) {
-                self.troubles.send_modify(|count| *count += 1);
+                self.reach.note_refusal();
                 self.reach.tell(repo, Err(explain::explain_condition(&error, repo))).await;
             }
         }

@@ -6,19 +6,22 @@
 //! anybody saying a word. All of them share [`inner`].
 
 mod api;
+mod background;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
 mod hostile;
 mod inbound;
 mod inner;
+mod leading;
 pub mod metrics;
 mod outbound;
 pub mod questions;
+mod services;
 mod upkeep;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -92,10 +95,8 @@ impl SlackGateway {
         let tending = tokio::spawn(thread_upkeep::run_upkeep(inner, stop));
         connections::hold_connections(Arc::clone(&self.inner), shutdown).await;
         tending.abort();
-        self.inner.background.close();
-        self.inner.ending.cancel();
         // Reactions and the like are worth a moment, not a hung shutdown.
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.inner.background.wait()).await;
+        self.inner.background.finish(Duration::from_secs(5)).await;
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl SlackGateway {
 
     /// Has recordings written down from now on.
     pub fn hear_with(&self, desk: SpeechDesk) {
-        *self.inner.services.speech.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
+        self.inner.services.attach_speech(desk);
     }
 
     /// Shows in their threads what runs do, and who goes on after them, and reads back what no socket

@@ -103,7 +103,7 @@ impl Inner {
     pub(crate) fn name_channel(self: &Arc<Self>, repo: &Arc<Repo>, account: &Arc<SlackAccount>) {
         let slack = &repo.spec.slack;
         let key = (repo.uid().unwrap_or_default(), slack.channel.clone(), slack.create_channel);
-        if !*self.sweeps.borrow() || !self.lookups.begin(&key) {
+        if !self.leading.sweeps() || !self.lookups.begin(&key) {
             return;
         }
         let (inner, repo, account) = (Arc::clone(self), Arc::clone(repo), Arc::clone(account));

@@ -101,7 +101,7 @@ async fn wanted_apps(inner: &Arc<Inner>) -> BTreeMap<String, (SlackToken, Vec<Re
         }
         // Done before anything is heard, so that nobody who is in a group is turned away.
         inner.learn_groups(repo, &account).await;
-        if *inner.sweeps.borrow() {
+        if inner.leading.sweeps() {
             inner.reach.follow(repo).await;
         }
         let app = account.app.expose().to_owned();

@@ -89,7 +89,7 @@ impl Inner {
             for why in &now {
                 tracing::warn!(why, "group_members_unknown");
             }
-            if *self.sweeps.borrow() {
+            if self.leading.sweeps() {
                 self.reach.tell(repo, self.standing(account, repo)).await;
             }
         }

@@ -3,7 +3,7 @@
 //! before a role acts. Here is what a role reads of them; [`hearing`](super::hearing) writes them down.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use codebutler_crds::{SlackTs, Thread};
 use codebutler_gateway_core::caller::ProvenCaller;
@@ -52,8 +52,7 @@ pub(crate) fn read_recordings(
             let _ = write!(said, "\n\n[recording {about}: not written down: {why}]");
             continue;
         }
-        let desk = inner.services.speech.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(desk) = desk else {
+        let Some(desk) = inner.services.speech() else {
             let _ = write!(
                 said,
                 "\n\n[recording {about}: not written down: this gateway asks no models]"

@@ -50,16 +50,14 @@ pub(crate) struct LeaderDuty<'a>(&'a Inner);
 impl<'a> LeaderDuty<'a> {
     /// From now on.
     pub(crate) fn begin(inner: &'a Inner, shard: GatewayShard) -> Self {
-        *inner.leads.lock() = Some(shard);
-        inner.sweeps.send_replace(shard.is_first());
+        inner.leading.begin(shard);
         Self(inner)
     }
 }
 
 impl Drop for LeaderDuty<'_> {
     fn drop(&mut self) {
-        self.0.sweeps.send_replace(false);
-        *self.0.leads.lock() = None;
+        self.0.leading.end();
     }
 }
 
@@ -70,7 +68,7 @@ pub(crate) async fn run_catchup(
     mut connects: watch::Receiver<u64>,
     stop: &CancellationToken,
 ) {
-    let (mut asked, mut relieved) = (inner.sweeps.subscribe(), inner.sweeps.subscribe());
+    let (mut asked, mut relieved) = (inner.leading.watch_sweeps(), inner.leading.watch_sweeps());
     loop {
         let asked = stop.run_until_cancelled(asked.wait_for(|asked| *asked)).await;
         if !matches!(asked, Some(Ok(_))) {
@@ -90,7 +88,7 @@ async fn sweep_until(
     connects: &mut watch::Receiver<u64>,
     stop: &CancellationToken,
 ) {
-    let mut troubles = inner.troubles.subscribe();
+    let mut refusals = inner.reach.watch_refusals();
     // Not before the first connection: from then on nothing falls between push and sweep.
     let mut next: Option<Instant> = None;
     let mut last: Option<Instant> = None;
@@ -108,7 +106,7 @@ async fn sweep_until(
                 next = Some(next_sweep(last));
                 continue;
             }
-            changed = troubles.changed() => {
+            changed = refusals.changed() => {
                 if changed.is_err() { return }
                 next = next.map(|at| at.min(next_sweep(last)));
                 continue;

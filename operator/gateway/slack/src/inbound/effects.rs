@@ -121,8 +121,7 @@ impl Inner {
         for attempt in 0.. {
             let Err(error) = Box::pin(self.try_effect(&effect)).await else { return };
             let is_last = attempt == RETRIES || !error.may_repeat() || effect.is_kept_up();
-            let waits = self.ending.run_until_cancelled(tokio::time::sleep(pause));
-            if is_last || waits.await.is_none() {
+            if is_last || !self.background.pause(pause).await {
                 tracing::warn!(%error, "slack_effect_failed");
                 return;
             }

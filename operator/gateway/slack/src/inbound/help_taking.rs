@@ -95,8 +95,7 @@ impl Inner {
     }
 
     async fn offered_work(&self, repo: &Arc<Repo>) -> OfferedWork {
-        let lookup = self.services.offered.lock().clone();
-        match lookup {
+        match self.services.offered() {
             Some(lookup) => lookup(Arc::clone(repo)).await,
             None => OfferedWork::default(),
         }

@@ -356,9 +356,7 @@ impl Inner {
         let now = Time(jiff::Timestamp::now());
         // The replica that serves the Repo's agents learns of it from the Thread, unless it is this one.
         let is_new = !self.handled.seen.contains(&(channel.id.clone(), said.ts.clone()));
-        let leads = *self.leads.lock();
-        let is_ours = leads.is_some_and(|shard| shard.has(&key.namespace, &channel.repo));
-        let elsewhere = is_new && !is_ours;
+        let elsewhere = is_new && !self.leading.has(&key.namespace, &channel.repo);
         let take = |status: &mut ThreadStatus| {
             status.heard_from(&said.user);
             feedback::take_reply(status, &said.user, &said.ts);

@@ -43,7 +43,7 @@ pub(crate) type WorkLookup =
 impl SlackGateway {
     /// Has workflows and skills named to who asks for help from now on.
     pub fn offer_work_of(&self, lookup: WorkLookup) {
-        *self.inner.services.offered.lock() = Some(lookup);
+        self.inner.services.attach_offered(lookup);
     }
 }
 

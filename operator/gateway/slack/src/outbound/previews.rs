@@ -44,7 +44,7 @@ pub(crate) type PreviewDesk =
 impl SlackGateway {
     /// Has links to pages shown from now on.
     pub fn preview_with(&self, desk: PreviewDesk) {
-        *self.inner.services.previews.lock() = Some(desk);
+        self.inner.services.attach_previews(desk);
     }
 }
 
@@ -71,8 +71,8 @@ pub(crate) async fn show_previews(
     ts: &SlackTs,
     links: &[String],
 ) -> Result<(), AccessError> {
-    let desk = inner.services.previews.lock().clone();
-    let (Some(desk), Some(base)) = (desk, inner.context.pages.clone()) else { return Ok(()) };
+    let (desk, base) = (inner.services.previews(), inner.context.pages.clone());
+    let (Some(desk), Some(base)) = (desk, base) else { return Ok(()) };
     let Some(first) = channels.first() else { return Ok(()) };
     let repos: Vec<_> =
         channels.iter().map(|one| (one.namespace.clone(), one.repo.clone())).collect();

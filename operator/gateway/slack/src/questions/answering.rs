@@ -52,7 +52,7 @@ impl Inner {
             AnswerPermission::MayNot(effects) => return Ok(effects),
         };
         let seen = (key.clone(), press.clone());
-        if self.presses.contains(&seen) {
+        if self.handled.presses.contains(&seen) {
             return Ok(Vec::new());
         }
         let (now, today) = self.answer_day(channel);
@@ -65,7 +65,7 @@ impl Inner {
             taken = self.threads.try_update(&key, take).await;
         }
         if matches!(taken, Ok((_, AnswerOutcome::Counts))) {
-            self.presses.first_time(seen);
+            self.handled.presses.first_time(seen);
         }
         answer_effects(key, &press.user, taken, |outcome| told_to_presser(kind, press, outcome))
     }

@@ -8,6 +8,7 @@ use codebutler_crds::condition::SLACK_REACHABLE;
 use codebutler_gateway_core::conditions::{ConditionFinding, ConditionWriter};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::api::scopes::is_ungranted;
 
@@ -21,6 +22,8 @@ const WORKS: &str = "the app can read the channel";
 pub(crate) struct SlackReach {
     conditions: ConditionWriter,
     told: Mutex<HashMap<String, ToldFinding>>,
+    /// Count of refusals by Slack because of a Repo's settings.
+    refusals: watch::Sender<u64>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -66,7 +69,17 @@ pub(crate) fn concerns_repo(code: &str) -> bool {
 impl SlackReach {
     /// Writes as the gateway's other conditions are written.
     pub(crate) fn new(conditions: ConditionWriter) -> Self {
-        Self { conditions, told: Mutex::default() }
+        Self { conditions, told: Mutex::default(), refusals: watch::Sender::new(0) }
+    }
+
+    /// Takes note that Slack refused a call because of a Repo's settings.
+    pub(crate) fn note_refusal(&self) {
+        self.refusals.send_modify(|count| *count += 1);
+    }
+
+    /// Follows refusals: after each, channels are checked soon, which shows when somebody has fixed the cause.
+    pub(crate) fn watch_refusals(&self) -> watch::Receiver<u64> {
+        self.refusals.subscribe()
     }
 
     /// Records the state if it is news, and answers whether the Repo says it now. Failing to is logged,
