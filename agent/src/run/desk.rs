@@ -16,6 +16,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tracing::Instrument as _;
 
 use super::mail::{self, RoleMail};
+use super::mail_position::MailPosition;
 use super::progress::{self, RunBoard};
 use super::report::{role_state, terminal_state};
 use super::seat::ConversationSeat;
@@ -205,7 +206,7 @@ impl Agent {
             tools: self.tools.clone(),
             transcript,
             session: self.session.clone(),
-            done: None,
+            position: MailPosition::default(),
             sandbox: self.sandbox.clone(),
             log: self.log.shared().map_err(RunError::Log)?,
             rules: BranchRules { policy: self.rules.policy.clone(), ..BranchRules::default() },
@@ -213,8 +214,6 @@ impl Agent {
             server_tools: self.server_tools.clone(),
             timeouts: self.timeouts,
             wall: self.wall.clone(),
-            inbox: None,
-            seen: None,
             state_dir: self.state_dir.clone(),
             telling: None,
             left: None,
@@ -241,7 +240,8 @@ impl Agent {
         self.transcript.append(&TranscriptRecord::Answered { request: id.clone(), answered })?;
         let desk = self.transcript.state().desk();
         let done = desk.done();
-        if desk.open().next().is_none() || done.is_none() || done <= self.done {
+        let is_known = done.as_ref().is_none_or(|done| self.position.is_done(done));
+        if desk.open().next().is_none() || is_known {
             return Ok(());
         }
         let turns = desk.unreported().map(|(_, answered)| answered.turns).sum();
@@ -255,7 +255,7 @@ impl Agent {
             sandbox: None,
         };
         self.report(report).await?;
-        self.done = done;
+        self.position.advance(done);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod learn;
 mod leftover;
 mod look_back;
 mod mail;
+mod mail_position;
 mod notice;
 mod offer;
 mod patience;
@@ -44,7 +45,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codebutler_wire::{ErrorCode, RoleInbox, RoleSession, SlackTs, VersionedInbox, exit_code};
+use codebutler_wire::{ErrorCode, RoleInbox, RoleSession, VersionedInbox, exit_code};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
@@ -65,6 +66,7 @@ use codebutler_guides::policy::CommandPolicy;
 use codebutler_guides::skills::SkillGuide;
 use leftover::LeftoverNote;
 use mail::RoleMail;
+use mail_position::MailPosition;
 use progress::ProgressTelling;
 use seat::ConversationSeat;
 use servers::KeptServerTools;
@@ -205,7 +207,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         ToolboxReply::Text(level) => Some(describe_level(&level)),
         _ => None,
     };
-    let done = session.done.clone();
+    let position = MailPosition::new(session.done.clone(), inbox);
     let timeouts = AgentTimeouts {
         tell_after: Duration::from_secs(args.tell_after),
         model_patience: Duration::from_secs(args.model_patience),
@@ -220,7 +222,7 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         tools,
         transcript,
         session,
-        done,
+        position,
         sandbox,
         log,
         rules: BranchRules::default(),
@@ -228,8 +230,6 @@ async fn run_until_idle(args: RunArgs) -> Result<(), RunError> {
         server_tools: KeptServerTools::default(),
         timeouts,
         wall,
-        inbox,
-        seen: None,
         state_dir: args.state_dir,
         telling: None,
         left: None,
@@ -305,8 +305,7 @@ struct Agent {
     transcript: OpenTranscript,
     /// Session as of the start of the current or last run.
     session: RoleSession,
-    /// Newest message that was last reported to the gateway as done.
-    done: Option<SlackTs>,
+    position: MailPosition,
     /// Name of the sandbox that confines commands, or the reason why there is none.
     sandbox: Option<String>,
     log: DecisionLog,
@@ -321,10 +320,6 @@ struct Agent {
     left: Option<LeftoverNote>,
     /// Check that the pod can reach the gateway alone.
     wall: EgressWall,
-    /// Inbox as of the session request, at the start of the process.
-    inbox: Option<RoleInbox>,
-    /// Version of the inbox whose messages are all in the transcript.
-    seen: Option<String>,
     state_dir: PathBuf,
     /// Seat of this conversation, if the role has several at a time.
     seat: Option<ConversationSeat>,
@@ -361,7 +356,7 @@ impl Agent {
                 .saturating_sub(idle.elapsed());
             let asked = Instant::now();
             let wait = LONG_POLL.min(left);
-            let first = self.inbox.take().map(|inbox| self.sorted(inbox));
+            let first = self.position.take_early().map(|inbox| self.sorted(inbox));
             let first = first.filter(|mail| mail.wakes);
             let is_first = first.is_some();
             let mut mail = match first {
@@ -398,7 +393,7 @@ impl Agent {
             return self.seated_mail(seat, seen).await;
         }
         let state = self.transcript.state();
-        let done = self.done.as_ref().filter(|_| !state.is_new());
+        let done = self.position.done().filter(|_| !state.is_new());
         let after = done.unwrap_or(&self.session.root).minus_secs(60);
         let VersionedInbox { inbox, version } =
             self.tools.gateway.inbox(&after, seen, wait).await?;
@@ -435,9 +430,7 @@ impl Agent {
             self.transcript.append(&TranscriptRecord::Taken { messages, pending, pictures })?;
         }
         // Only once it is in the transcript: until then it has to be delivered again.
-        if version.is_some() {
-            self.seen = version;
-        }
+        self.position.note_taken(version);
         Ok(())
     }
 

@@ -56,7 +56,7 @@ impl Agent {
             Err(RunError::Closed) if outcome == RunOutcome::Closed => {}
             other => other?,
         }
-        self.done = self.done.take().max(done);
+        self.position.advance(done);
         self.transcript.append(&TranscriptRecord::Reported)?;
         if outcome == RunOutcome::Closed { Err(RunError::Closed) } else { Ok(()) }
     }
@@ -70,8 +70,7 @@ impl Agent {
 
     /// Reports mail that turned out to be known: a redelivery, or what a predecessor had taken.
     pub(super) async fn settle(&mut self, mail: &RoleMail) -> Result<(), RunError> {
-        let known =
-            mail.addressed.as_ref().filter(|ts| self.done.as_ref().is_none_or(|done| done < *ts));
+        let known = mail.addressed.as_ref().filter(|ts| !self.position.is_done(ts));
         if known.is_none() && mail.handled.is_empty() {
             return Ok(());
         }
@@ -95,7 +94,7 @@ impl Agent {
             sandbox: None,
         };
         self.report(report).await?;
-        self.done = self.done.take().max(done);
+        self.position.advance(done);
         Ok(())
     }
 

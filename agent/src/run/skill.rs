@@ -83,7 +83,7 @@ impl Agent {
     /// Finds the skill that a wish asks for. Messages from before the role was woken are done with; after a question
     /// of the role's own, the next message counts as the answer, unless it names a skill word for word.
     fn skill_in(&self, wish: &UserWish) -> AskedSkill {
-        if self.done.as_ref().is_some_and(|done| wish.message <= *done) {
+        if self.position.is_done(&wish.message) {
             return AskedSkill::Nothing;
         }
         let last = self.transcript.state().last();
@@ -101,7 +101,7 @@ impl Agent {
         // While a plan awaits approval, corrections are about the plan.
         let decides = session.plan.as_ref().is_some_and(|plan| plan.approved_by.is_none());
         let has_answered = self.transcript.state().last().is_some();
-        let is_old = self.done.as_ref().is_some_and(|done| wish.message <= *done);
+        let is_old = self.position.is_done(&wish.message);
         if decides || !has_answered || is_old || !skills::is_correction(&wish.text) {
             return None;
         }

@@ -207,7 +207,7 @@ impl Agent {
     /// Takes mail that came since the last call, and acts on its decisions at once. Returns an ending if the run
     /// ends.
     async fn take_news(&mut self) -> Result<Option<RunEnding>, RunError> {
-        let mut news = self.mail(self.seen.as_deref(), Duration::ZERO).await?;
+        let mut news = self.mail(self.position.seen(), Duration::ZERO).await?;
         if let Some(stop) = news.stop.take() {
             return self.cut(CutReason::Stop(Box::new(stop))).await.map(Some);
         }

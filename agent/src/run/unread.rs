@@ -19,7 +19,7 @@ impl Agent {
         if !posts_plan(&call.name, &call.arguments) {
             return Ok(false);
         }
-        let news = self.mail(self.seen.as_deref(), Duration::ZERO).await?;
+        let news = self.mail(self.position.seen(), Duration::ZERO).await?;
         let by_people = |author: &MessageAuthor| {
             matches!(author, MessageAuthor::User { .. } | MessageAuthor::Prompt { .. })
         };
