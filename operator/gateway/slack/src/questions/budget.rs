@@ -67,11 +67,7 @@ impl QuestionKind for BudgetQuestion {
         }
         let mut changed = status.clone();
         changed.heard_from(&press.user);
-        let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
-        threads::settle_question(
-            &mut changed,
-            SettledQuestion { ts: press.message.clone(), choice, user },
-        );
+        press.settle(&mut changed);
         let Some(amount) = raised_amount(&press.action_id) else {
             if let Some(budget) = changed.budget.as_mut() {
                 budget.ask = None;

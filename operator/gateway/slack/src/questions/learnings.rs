@@ -98,9 +98,7 @@ impl QuestionKind for LearningsQuestion {
         let thumb = ThumbAnswer { message: &press.message, up: false, user: &press.user };
         let taken = judge_rest(status, &thumb)?;
         if taken == AnswerOutcome::Counts {
-            let (choice, user) = (Some(press.action_id.clone()), Some(press.user.clone()));
-            let settled = SettledQuestion { ts: press.message.clone(), choice, user };
-            threads::settle_question(status, settled);
+            press.settle(status);
         }
         Ok(if taken == AnswerOutcome::Stale { press.when_over(status) } else { taken })
     }

@@ -32,7 +32,7 @@ use codebutler_crds::thread::SettledQuestion;
 use codebutler_crds::wire::PendingDecision;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::dispatch::RepoTeam;
-use codebutler_gateway_core::threads::ChangeRefusal;
+use codebutler_gateway_core::threads::{self, ChangeRefusal};
 use jiff::Timestamp;
 
 /// Every kind of question, in the order in which a reaction looks for what it answers.
@@ -177,6 +177,15 @@ impl ButtonPress {
             one.ts == self.message && one.choice.as_ref() == Some(&self.action_id)
         };
         status.settled.iter().any(same)
+    }
+
+    /// Records that this press settles its question.
+    fn settle(&self, status: &mut ThreadStatus) {
+        let (choice, user) = (Some(self.action_id.clone()), Some(self.user.clone()));
+        threads::settle_question(
+            status,
+            SettledQuestion { ts: self.message.clone(), choice, user },
+        );
     }
 
     /// Outcome of a press on a question that is over.

@@ -55,7 +55,7 @@ pub(super) fn take_answer(
     press: &ButtonPress,
     (kind, item, yes): (OfferKind, u32, bool),
 ) -> Result<AnswerOutcome, ChangeRefusal> {
-    let ButtonPress { message, action_id, user } = press;
+    let ButtonPress { message, user, .. } = press;
     let is_it = |offer: &&mut RoleOffer| {
         offer.ts == *message && offer.kind == kind && (1..=offer.of).contains(&item)
     };
@@ -85,8 +85,7 @@ pub(super) fn take_answer(
     if yes || !optional {
         threads::add_pending(status, &pending)?;
     }
-    let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-    threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
+    press.settle(status);
     Ok(AnswerOutcome::Counts)
 }
 

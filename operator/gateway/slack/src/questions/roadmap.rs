@@ -57,8 +57,7 @@ impl QuestionKind for RoadmapQuestion {
             asked.declined = true;
         }
         status.last_activity = Some(Time(context.now));
-        let (choice, user) = (Some(action_id.clone()), Some(user.clone()));
-        threads::settle_question(status, SettledQuestion { ts: message.clone(), choice, user });
+        press.settle(status);
         Ok(AnswerOutcome::Counts)
     }
 
