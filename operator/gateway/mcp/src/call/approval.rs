@@ -295,22 +295,14 @@ fn find_approver(
 mod tests {
     use std::sync::Arc;
 
-    use codebutler_mcp::tools::ToolHints;
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::testing;
     use codebutler_gateway_core::redact::SecretRedactor;
 
     fn tool(description: &str) -> ServerTool {
-        ServerTool {
-            name: "post".to_owned(),
-            title: None,
-            description: description.to_owned(),
-            input_schema: Map::new(),
-            output_schema: None,
-            hints: ToolHints::default(),
-            annotations: Value::Null,
-        }
+        testing::tool("post", description)
     }
 
     fn shown(tool: &ServerTool, show: impl Fn(&WantedCall<'_>) -> (String, String)) -> String {

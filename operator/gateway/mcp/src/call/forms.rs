@@ -64,21 +64,11 @@ impl ToolForms {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_mcp::tools::ToolHints;
-    use serde_json::{Map, Value};
-
     use super::*;
+    use crate::testing;
 
     fn tool(description: &str) -> ServerTool {
-        ServerTool {
-            name: "find".to_owned(),
-            title: None,
-            description: description.to_owned(),
-            input_schema: Map::new(),
-            output_schema: None,
-            hints: ToolHints::default(),
-            annotations: Value::Null,
-        }
+        testing::tool("find", description)
     }
 
     #[test]
