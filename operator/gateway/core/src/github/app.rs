@@ -224,12 +224,8 @@ impl App<'_> {
         let request = request
             .bearer_auth(&self.signed)
             .header(http::header::ACCEPT, "application/vnd.github+json");
-        let answer = exchange_request(request).await.map_err(|error| {
-            let host = self.remote.host.clone();
-            let error = error.without_url();
-            tracing::warn!(host, %error, "github_unreachable");
-            GitHubError::unsent(host, &error)
-        })??;
+        let sent = exchange_request(request).await;
+        let answer = sent.map_err(|error| GitHubError::unsent(&self.remote.host, error))??;
         match DialTrouble::by_status(answer.status.as_u16()) {
             Some(trouble) => Err(GitHubError::Barred { host: self.remote.host.clone(), trouble }),
             None => Ok(answer),

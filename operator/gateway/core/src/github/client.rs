@@ -303,12 +303,8 @@ impl GitHubClient {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = exchange_request(request).await.map_err(|error| {
-            let host = self.remote.host.clone();
-            let error = error.without_url();
-            tracing::warn!(host, %error, "github_unreachable");
-            GitHubError::unsent(host, &error)
-        })??;
+        let sent = exchange_request(request).await;
+        let answer = sent.map_err(|error| GitHubError::unsent(&self.remote.host, error))??;
         if let Some(trouble) = DialTrouble::by_status(answer.status.as_u16()) {
             return Err(GitHubError::Barred { host: self.remote.host.clone(), trouble });
         }

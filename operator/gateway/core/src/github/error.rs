@@ -253,9 +253,12 @@ pub enum GitHubError {
 }
 
 impl GitHubError {
-    /// Builds the error of a request that got no answer.
-    pub fn unsent(host: String, error: &reqwest::Error) -> Self {
-        match find_trouble(error) {
+    /// Logs a request that got no answer, and builds its error.
+    pub(super) fn unsent(host: &str, error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        tracing::warn!(host, %error, "github_unreachable");
+        let host = host.to_owned();
+        match find_trouble(&error) {
             Some(trouble) => Self::Barred { host, trouble },
             None => Self::Unavailable { host },
         }
