@@ -247,7 +247,7 @@ async fn put_on_record(
     Ok(())
 }
 
-/// Whoever asks for the same again is told that it is under way.
+/// Tells somebody who asks for a train that one is under way.
 async fn tell_under_way(
     gateway: &WorkServices,
     key: &ThreadKey,
@@ -255,15 +255,7 @@ async fn tell_under_way(
 ) -> Result<(), TrainError> {
     let text = "A merge train is under way here. What has become ready since goes with the next one: ask again when this one is \
                 done.";
-    gateway.slack.notice(key, &format!("train-again:{}", train.wanted), text).await?;
-    let wanted = &train.wanted;
-    let answered = |status: &mut ThreadStatus| {
-        if let Some(train) = status.train.as_mut().filter(|train| train.wanted == *wanted) {
-            train.answered = Some(wanted.clone());
-        }
-    };
-    gateway.threads.update(key, answered).await?;
-    Ok(())
+    ready::answer_wish(gateway, key, train, ("train-again", text)).await
 }
 
 /// The conversation from which another train of this Repo is run.

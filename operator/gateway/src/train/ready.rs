@@ -19,6 +19,9 @@ use crate::parts;
 use crate::steering::SteeringSearch;
 use crate::work::WorkServices;
 
+/// Key of the line that says why nothing is merged.
+const REFUSED: &str = "train-refused";
+
 /// Pull requests that are ready, in the order of merging (the smaller first, then the older), and the others with
 /// reasons.
 type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
@@ -37,11 +40,12 @@ pub(super) async fn ask_train(
             "A merge train of this repository is under way in another conversation (Thread `{}`). Ask again when it is done.",
             other.name_any()
         );
-        return refuse_train(gateway, &key, train, &text).await;
+        return answer_wish(gateway, &key, train, (REFUSED, &text)).await;
     }
     let (ready, others) = find_ready(gateway, repo, github, parent).await?;
     if ready.is_empty() {
-        return refuse_train(gateway, &key, train, &shown::describe_nothing(&others)).await;
+        let text = shown::describe_nothing(&others);
+        return answer_wish(gateway, &key, train, (REFUSED, &text)).await;
     }
     let cars: Vec<TrainCar> = ready.iter().map(|one| one.car.clone()).collect();
     let show = |car: &TrainCar| {
@@ -57,13 +61,14 @@ pub(super) async fn ask_train(
     Ok(gateway.slack.ask_train(&key, &id, &text, &cars).await?)
 }
 
-async fn refuse_train(
+/// Answers a wish for a train with a line, under this key, instead of with a train.
+pub(super) async fn answer_wish(
     gateway: &WorkServices,
     key: &ThreadKey,
     train: &MergeTrain,
-    text: &str,
+    (notice, text): (&str, &str),
 ) -> Result<(), TrainError> {
-    gateway.slack.notice(key, &format!("train-refused:{}", train.wanted), text).await?;
+    gateway.slack.notice(key, &format!("{notice}:{}", train.wanted), text).await?;
     let wanted = &train.wanted;
     let answered = |status: &mut ThreadStatus| {
         if let Some(train) = status.train.as_mut().filter(|train| train.wanted == *wanted) {
