@@ -59,13 +59,9 @@ struct Harm {
 
 /// Lost messages, doubled effects, missing money.
 pub(super) async fn measure_chaos() -> anyhow::Result<Vec<MeasuredFigure>> {
-    let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(rand::random);
+    let seed = choose_seed();
     let dir = tempfile::tempdir()?;
-    let files = dir.path().join("files");
-    std::fs::create_dir_all(&files)?;
-    std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
-    let options = chaos_options(dir.path(), files, chaos_script())?;
+    let options = shop_options(dir.path())?;
     let mut stack = Box::pin(RunningStack::start(options)).await?;
     let figures = Box::pin(run_chaos(&mut stack, StdRng::seed_from_u64(seed))).await;
     stack.stop().await?;
@@ -73,6 +69,20 @@ pub(super) async fn measure_chaos() -> anyhow::Result<Vec<MeasuredFigure>> {
         figures.with_context(|| format!("CODEBUTLER_SEED={seed} tries this again"))?;
     figures.extend(Box::pin(roadmap::measure_roadmap()).await?);
     Ok(figures)
+}
+
+/// Seed of all random choices of a run: the same one tries the same again.
+fn choose_seed() -> u64 {
+    let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
+    seed.unwrap_or_else(rand::random)
+}
+
+/// Options of a stack whose repository has one file, with a price.
+fn shop_options(dir: &Path) -> anyhow::Result<StackOptions> {
+    let files = dir.join("files");
+    std::fs::create_dir_all(&files)?;
+    std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
+    chaos_options(dir, files, chaos_script())
 }
 
 fn chaos_options(dir: &Path, files: PathBuf, script: ModelScript) -> anyhow::Result<StackOptions> {

@@ -15,7 +15,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
 use super::super::{MeasuredFigure, long_or_short, wait_until};
-use super::{CLICKS_AGAIN, PATIENCE, chaos_options, start_again};
+use super::{CLICKS_AGAIN, PATIENCE, chaos_options, choose_seed, start_again};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::stack::RunningStack;
 
@@ -29,8 +29,7 @@ const END: Duration = Duration::from_mins(20);
 
 /// Items without or with more than one Thread, and the longest wait of one that was free to begin.
 pub(super) async fn measure_roadmap() -> anyhow::Result<Vec<MeasuredFigure>> {
-    let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(rand::random);
+    let seed = choose_seed();
     let dir = tempfile::tempdir()?;
     let files = dir.path().join("files");
     std::fs::create_dir_all(files.join(".codebutler"))?;

@@ -14,7 +14,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use super::super::{MeasuredFigure, wait_until};
-use super::{Harm, Killer, Office, PATIENCE, chaos_options, chaos_script};
+use super::{Harm, Killer, Office, PATIENCE, choose_seed, shop_options};
 use codebutler_testbed::place::TEAM;
 use codebutler_testbed::stack::RunningStack;
 use codebutler_testbed::stack::outside::StackSurroundings;
@@ -23,13 +23,9 @@ const SHARDS: u16 = 3;
 
 /// Kills, lost messages, doubled effects and missing money.
 pub(in super::super) async fn measure_sharded() -> anyhow::Result<Vec<MeasuredFigure>> {
-    let seed = std::env::var("CODEBUTLER_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(rand::random);
+    let seed = choose_seed();
     let dir = tempfile::tempdir()?;
-    let files = dir.path().join("files");
-    std::fs::create_dir_all(&files)?;
-    std::fs::write(files.join("price.txt"), "price = 0.1\n")?;
-    let options = chaos_options(dir.path(), files, chaos_script())?;
+    let options = shop_options(dir.path())?;
     let surroundings = StackSurroundings { shards: SHARDS, ..StackSurroundings::default() };
     let mut stack = Box::pin(RunningStack::start_in(options, surroundings)).await?;
     let figures = Box::pin(run_sharded(&mut stack, StdRng::seed_from_u64(seed))).await;
