@@ -27,7 +27,7 @@ const TOLD_EVERY: Duration = Duration::from_mins(10);
 #[derive(Clone)]
 pub struct PodBuilds {
     gateway: GatewayClient,
-    current: Arc<Mutex<Weak<Held>>>,
+    current: Arc<Mutex<Weak<HeldSlot>>>,
     told: Arc<Mutex<Option<Instant>>>,
     tell_after: Duration,
     /// Time that runs spent waiting for slots and models.
@@ -37,10 +37,10 @@ pub struct PodBuilds {
 /// Total time that the pod has waited for slots and models: it is no part of a run's own time.
 /// Cheap to clone; clones share it.
 #[derive(Clone, Default)]
-pub struct PodWaits(Arc<Mutex<Waited>>);
+pub struct PodWaits(Arc<Mutex<WaitTotal>>);
 
 #[derive(Default)]
-struct Waited {
+struct WaitTotal {
     over: Duration,
     /// Number of waits that are open, and since when there has been one.
     waiting: u32,
@@ -81,19 +81,19 @@ impl Drop for OpenWait {
 
 /// The right to build, until it is dropped.
 pub struct BuildSlot {
-    _held: Arc<Held>,
+    _held: Arc<HeldSlot>,
     /// A line about how long it was waited for, if it was.
     pub waited: Option<String>,
 }
 
 /// A place at the gateway, waiting or granted.
-struct Held {
+struct HeldSlot {
     gateway: GatewayClient,
     id: String,
     renewal: Mutex<Option<AbortHandle>>,
 }
 
-impl Drop for Held {
+impl Drop for HeldSlot {
     fn drop(&mut self) {
         if let Some(renewal) = lock(&self.renewal).take() {
             renewal.abort();
@@ -127,7 +127,8 @@ impl PodBuilds {
         }
         let id = format!("{:016x}", rand::random::<u64>());
         let claim = BuildClaim { id: id.clone(), want: BuildWant::Slot };
-        let held = Arc::new(Held { gateway: self.gateway.clone(), id, renewal: Mutex::default() });
+        let held =
+            Arc::new(HeldSlot { gateway: self.gateway.clone(), id, renewal: Mutex::default() });
         let started = Instant::now();
         let waiting = self.waits.begin();
         let mut waited = None;

@@ -50,11 +50,11 @@ pub fn run_supervised(args: &ExecArgs) -> ExitCode {
     let _ = prctl::set_dumpable(false);
     let (child, killer) = match start_command(args) {
         Ok(started) => started,
-        Err(Failed::Confine(why)) => return complain_of(&why, NOT_CONFINED),
-        Err(Failed::Start(e)) if e.kind() == io::ErrorKind::NotFound => {
+        Err(SuperviseError::Confine(why)) => return complain_of(&why, NOT_CONFINED),
+        Err(SuperviseError::Start(e)) if e.kind() == io::ErrorKind::NotFound => {
             return ExitCode::from(NOT_FOUND);
         }
-        Err(Failed::Start(e)) => {
+        Err(SuperviseError::Start(e)) => {
             return complain_of(&format!("the command can't be started: {e}"), NOT_CONFINED);
         }
     };
@@ -74,7 +74,7 @@ pub fn run_supervised(args: &ExecArgs) -> ExitCode {
     }
 }
 
-enum Failed {
+enum SuperviseError {
     Confine(String),
     Start(io::Error),
 }
@@ -83,9 +83,9 @@ enum Failed {
 /// everybody from there reaches the command's processes and nobody else, all at once: a fork bomb
 /// can't outrun it.
 #[derive(Clone)]
-struct Killer(Option<mpsc::Sender<mpsc::Sender<()>>>);
+struct SignalThread(Option<mpsc::Sender<mpsc::Sender<()>>>);
 
-impl Killer {
+impl SignalThread {
     fn kill(&self) {
         let Some(orders) = &self.0 else { return };
         let (done, wait) = mpsc::channel();
@@ -96,7 +96,7 @@ impl Killer {
 }
 
 /// On a thread of its own: what confines it must not confine the supervisor.
-fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
+fn start_command(args: &ExecArgs) -> Result<(Pid, SignalThread), SuperviseError> {
     let (write, read, hide) = (args.write.clone(), args.read.clone(), args.hide.clone());
     let plan = SandboxPlan { write, read, hide };
     let (mode, words) = (args.sandbox, args.command.clone());
@@ -104,13 +104,18 @@ fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
     let (orders, ordered) = mpsc::channel::<mpsc::Sender<()>>();
     thread::spawn(move || {
         let entered = sandbox::enter_sandbox(mode, &plan);
-        let child = entered.map_err(|error| Failed::Confine(error.to_string())).and_then(|()| {
-            let mut words = words.iter();
-            let Some(program) = words.next() else {
-                return Err(Failed::Start(io::ErrorKind::NotFound.into()));
-            };
-            Command::new(program).args(words).process_group(0).spawn().map_err(Failed::Start)
-        });
+        let child =
+            entered.map_err(|error| SuperviseError::Confine(error.to_string())).and_then(|()| {
+                let mut words = words.iter();
+                let Some(program) = words.next() else {
+                    return Err(SuperviseError::Start(io::ErrorKind::NotFound.into()));
+                };
+                Command::new(program)
+                    .args(words)
+                    .process_group(0)
+                    .spawn()
+                    .map_err(SuperviseError::Start)
+            });
         let failed = child.is_err();
         // The toolbox is outside: if it can be reached, then so can everybody else.
         let scoped = !failed && kill(getppid(), None) == Err(Errno::EPERM);
@@ -123,10 +128,10 @@ fn start_command(args: &ExecArgs) -> Result<(Pid, Killer), Failed> {
     match starting.recv() {
         Ok(Ok((child, scoped))) => {
             let child = Pid::from_raw(i32::try_from(child).unwrap_or(i32::MAX));
-            Ok((child, Killer(scoped.then_some(orders))))
+            Ok((child, SignalThread(scoped.then_some(orders))))
         }
         Ok(Err(failed)) => Err(failed),
-        Err(_) => Err(Failed::Confine("the sandbox broke".to_owned())),
+        Err(_) => Err(SuperviseError::Confine("the sandbox broke".to_owned())),
     }
 }
 
@@ -142,7 +147,7 @@ fn wait_for(child: Pid) -> Option<WaitStatus> {
 }
 
 /// Ends everything if the toolbox dies or the processes multiply.
-fn watch_parent(parent: Pid, killer: &Killer) {
+fn watch_parent(parent: Pid, killer: &SignalThread) {
     loop {
         thread::sleep(LOOK);
         let found = processes::count_tasks();

@@ -22,13 +22,13 @@ const ZSTD_WINDOW: u64 = 128 * 1024 * 1024;
 
 /// The contents of an archive.
 #[derive(Debug, Default)]
-struct Listing {
-    members: Vec<Member>,
+struct ArchiveListing {
+    members: Vec<ArchiveMember>,
     more: bool,
 }
 
 #[derive(Debug)]
-struct Member {
+struct ArchiveMember {
     name: String,
     size: u64,
     note: &'static str,
@@ -146,7 +146,7 @@ fn open_members(
     }
 }
 
-fn show_listing(listing: &Listing) -> DocumentText {
+fn show_listing(listing: &ArchiveListing) -> DocumentText {
     let files = listing.members.iter().filter(|member| !member.is_folder);
     let (count, total) = files
         .clone()
@@ -201,13 +201,13 @@ fn open_zip(bytes: Vec<u8>) -> Result<ZipArchive<Cursor<Vec<u8>>>, Unreadable> {
     Ok(archive)
 }
 
-fn list_zip(bytes: Vec<u8>) -> Result<Listing, Unreadable> {
+fn list_zip(bytes: Vec<u8>) -> Result<ArchiveListing, Unreadable> {
     let mut archive = open_zip(bytes)?;
-    let mut listing = Listing::default();
+    let mut listing = ArchiveListing::default();
     for index in 0..archive.len() {
         let member = archive.by_index_raw(index).map_err(explain_zip)?;
         let name = member.name().map_err(explain_zip)?.into_owned();
-        listing.members.push(Member {
+        listing.members.push(ArchiveMember {
             is_folder: name.ends_with('/'),
             name: normal(&name),
             size: member.size(),
@@ -235,9 +235,9 @@ fn find_in_zip(bytes: Vec<u8>, part: &str) -> Result<FoundMember, Unreadable> {
     Ok((name, read_bounded(member)?, rest))
 }
 
-fn list_tar(bytes: &[u8]) -> Result<Listing, Unreadable> {
+fn list_tar(bytes: &[u8]) -> Result<ArchiveListing, Unreadable> {
     let mut archive = tar::Archive::new(Cursor::new(bytes));
-    let mut listing = Listing::default();
+    let mut listing = ArchiveListing::default();
     for entry in archive.entries().map_err(Unreadable::damaged)? {
         let entry = match entry {
             Ok(entry) => entry,
@@ -254,7 +254,7 @@ fn list_tar(bytes: &[u8]) -> Result<Listing, Unreadable> {
             kind if kind.is_file() || kind.is_dir() || kind.is_gnu_sparse() => "",
             _ => ", no regular file",
         };
-        listing.members.push(Member {
+        listing.members.push(ArchiveMember {
             name: normal(&String::from_utf8_lossy(&entry.path_bytes())),
             size: entry.size(),
             note,

@@ -364,7 +364,7 @@ impl GatewayClient {
         &self,
         patience: Duration,
         build: impl Fn() -> Result<RequestBuilder, GatewayError>,
-    ) -> Result<Answered, GatewayError> {
+    ) -> Result<GatewayAnswer, GatewayError> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -390,21 +390,21 @@ fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, GatewayError> {
     })
 }
 
-struct Answered {
+struct GatewayAnswer {
     content_type: String,
     body: Bytes,
 }
 
 async fn send_once(
     request: Result<RequestBuilder, GatewayError>,
-) -> Result<Answered, GatewayError> {
+) -> Result<GatewayAnswer, GatewayError> {
     let answer = request?.send().await.map_err(GatewayError::Unreachable)?;
     let status = answer.status();
     let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let content_type = content_type.unwrap_or_default().to_owned();
     let body = answer.bytes().await.map_err(GatewayError::Unreachable)?;
     if status.is_success() {
-        Ok(Answered { content_type, body })
+        Ok(GatewayAnswer { content_type, body })
     } else {
         Err(read_refusal(status, &body))
     }

@@ -22,7 +22,7 @@ pub struct KeptHistory {
     receipts: Vec<String>,
     /// State of each check of the newest commit.
     checks: Vec<String>,
-    waits: BTreeMap<String, Wait>,
+    waits: BTreeMap<String, WaitTally>,
     /// Texts that roles read and people said.
     foreign: ForeignLines,
     /// Time of the newest line, in milliseconds.
@@ -62,7 +62,7 @@ struct KeptRole {
 
 /// Number and total time of the waits for one thing.
 #[derive(Debug, Default)]
-struct Wait {
+struct WaitTally {
     times: u32,
     millis: u64,
     since: Option<u64>,

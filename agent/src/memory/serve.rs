@@ -19,7 +19,7 @@ pub struct ServedPage {
 }
 
 /// A learning that could be shown.
-struct Candidate {
+struct CandidateLearning {
     page: usize,
     line: usize,
     size: usize,
@@ -59,7 +59,7 @@ pub fn serve_pages(
                 Ok(learning) => {
                     let worth =
                         (!learning.scope.is_empty() && !files.is_empty(), learning.confidence);
-                    candidates.push(Candidate { page: number, line, size, worth });
+                    candidates.push(CandidateLearning { page: number, line, size, worth });
                 }
             }
             false
@@ -70,7 +70,7 @@ pub fn serve_pages(
     // Learnings about these files come before those about all, the surest first, and else as people put them.
     candidates.sort_by_key(|one| Reverse(one.worth));
     let mut shown = HashSet::new();
-    for Candidate { page, line, size, .. } in candidates {
+    for CandidateLearning { page, line, size, .. } in candidates {
         if taken + size <= room {
             taken += size;
             shown.insert((page, line));

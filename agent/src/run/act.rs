@@ -150,8 +150,8 @@ impl Agent {
             (None, verdict.as_ref().and_then(note_after_crash))
         } else {
             match self.permit(tools, open).await {
-                Ok(Permit::Go(yes, kept)) => (yes, kept),
-                Ok(Permit::Wait(text)) => {
+                Ok(CallPermit::Go(yes, kept)) => (yes, kept),
+                Ok(CallPermit::Wait(text)) => {
                     self.result(open, text, ResultKind::Waits)?;
                     return Ok(None);
                 }
@@ -190,7 +190,7 @@ impl Agent {
     }
 
     /// Lets a call go on, or asks the people first.
-    async fn permit(&mut self, tools: &RoleTools, open: &Open) -> Result<Permit, ToolFailure> {
+    async fn permit(&mut self, tools: &RoleTools, open: &Open) -> Result<CallPermit, ToolFailure> {
         let ToolCall { name, arguments, .. } = &open.call;
         let mut verdict = tools.find(name)?.verdict(&self.rules.policy, arguments);
         let run = self.transcript.state().run().map(|run| run.id.clone()).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Agent {
                 if verdict.tier == RiskTier::WriteVisible {
                     self.log.note(&run, LoggedKind::Visible, name, &[], &shown);
                 }
-                return Ok(Permit::Go(None, kept.note()));
+                return Ok(CallPermit::Go(None, kept.note()));
             }
         }
         let hash = hex::encode(Sha256::digest(format!("{name}\n{}", approved_form(arguments))));
@@ -243,9 +243,9 @@ impl Agent {
         match reply.state {
             // People have said yes, snapshot or no snapshot.
             ApprovalState::Approved => {
-                Ok(Permit::Go(Some(consent), self.keep_work(&verdict).await?.note()))
+                Ok(CallPermit::Go(Some(consent), self.keep_work(&verdict).await?.note()))
             }
-            ApprovalState::Pending => Ok(Permit::Wait(format!(
+            ApprovalState::Pending => Ok(CallPermit::Wait(format!(
                 "Not carried out yet: {}, so people are asked first. Your run ends here. Once they have said \
                  yes, exactly this call is carried out, and you go on from its result.",
                 verdict.why
@@ -416,7 +416,7 @@ impl Agent {
     }
 }
 
-enum Permit {
+enum CallPermit {
     /// Go on, with this yes, and with this to be told beside what comes of it.
     Go(Option<ActionConsent>, Option<String>),
     /// The run ends until people have answered; what the model is told.

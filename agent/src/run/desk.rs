@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// An ended conversation: the request's id, and its agent and answer, or the error.
 type EndedRequest = (SlackTs, Result<(Agent, AnsweredRequest), RunError>);
 
-struct Places {
+struct OpenConversations {
     trays: BTreeMap<SlackTs, Arc<Mutex<GivenRequest>>>,
     working: JoinSet<EndedRequest>,
     stop: watch::Sender<Option<PendingItem>>,
@@ -110,7 +110,7 @@ impl Agent {
     async fn answer_all(&mut self) -> Result<(), RunError> {
         self.report_running().await?;
         let run = format!("{:016x}", rand::random::<u64>());
-        let mut places = Places {
+        let mut places = OpenConversations {
             trays: BTreeMap::new(),
             working: JoinSet::new(),
             stop: watch::Sender::new(None),
@@ -164,7 +164,7 @@ impl Agent {
     }
 
     /// Starts as many conversations as there are free places, and passes on mail to those under way.
-    fn seat(&mut self, places: &mut Places) -> Result<(), RunError> {
+    fn seat(&mut self, places: &mut OpenConversations) -> Result<(), RunError> {
         let open: Vec<_> = self.transcript.state().desk().open().cloned().collect();
         for id in open {
             let given = self.transcript.state().desk().given(&id);

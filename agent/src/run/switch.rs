@@ -15,17 +15,19 @@ const LISTED: usize = 40;
 const QUOTES: &str = "`'\"*_<>“”‘’";
 
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct WantedModel {
     ts: SlackTs,
     /// Part of the model's name; empty to see the list.
     name: String,
 }
 
 /// Model switches that users ask of `role`, in the order in which they said it.
-fn wanted_models(mail: &RoleMail, role: &str) -> Vec<Wanted> {
+fn wanted_models(mail: &RoleMail, role: &str) -> Vec<WantedModel> {
     let said = mail.messages.iter().filter(|m| is_said(m));
-    said.filter_map(|m| Some(Wanted { ts: m.ts.clone(), name: switch_command(&m.text, role)? }))
-        .collect()
+    said.filter_map(|m| {
+        Some(WantedModel { ts: m.ts.clone(), name: switch_command(&m.text, role)? })
+    })
+    .collect()
 }
 
 /// True if the mail holds other work than model switches.
@@ -133,7 +135,7 @@ impl Agent {
         Ok(all)
     }
 
-    async fn switch_to(&mut self, Wanted { ts, name }: &Wanted) -> Result<(), RunError> {
+    async fn switch_to(&mut self, WantedModel { ts, name }: &WantedModel) -> Result<(), RunError> {
         let models: Vec<&str> = self.talkers().collect();
         let current = self.model().to_owned();
         let chosen = choose_model(&models, name).map(ToOwned::to_owned);

@@ -115,9 +115,9 @@ impl EgressWall {
         }
     }
 
-    fn looks(&self) -> Option<Looks> {
+    fn looks(&self) -> Option<WallChecks> {
         let ways = self.ways.clone()?;
-        Some(Looks { ways, grace: self.grace, began: Instant::now(), told: None })
+        Some(WallChecks { ways, grace: self.grace, began: Instant::now(), told: None })
     }
 }
 
@@ -147,14 +147,14 @@ fn is_waiting(error: &GatewayError) -> bool {
 }
 
 /// Repeated checks of the network confinement, until it holds.
-struct Looks {
+struct WallChecks {
     ways: EgressWays,
     grace: Duration,
     began: Instant,
     told: Option<(Instant, EgressReport)>,
 }
 
-impl Looks {
+impl WallChecks {
     /// Waits for the next report: a change, or the same finding after a while.
     async fn next(&mut self) -> EgressReport {
         loop {

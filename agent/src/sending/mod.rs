@@ -28,10 +28,10 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Handle by which transcripts report that they have grown. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct TranscriptGrowth(Arc<Shared>);
+pub struct TranscriptGrowth(Arc<SharedGrowth>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedGrowth {
     /// Durable length of each transcript of which not everything was sent.
     grown: Mutex<BTreeMap<PathBuf, u64>>,
     news: Notify,
@@ -59,8 +59,12 @@ pub(crate) struct HistorySender {
 impl HistorySender {
     pub(crate) fn start(gateway: GatewayClient) -> Self {
         let (growth, ends) = (TranscriptGrowth::default(), Arc::new(Notify::new()));
-        let sender =
-            Sender { gateway, growth: growth.clone(), journals: BTreeMap::new(), kept: None };
+        let sender = JournalSender {
+            gateway,
+            growth: growth.clone(),
+            journals: BTreeMap::new(),
+            kept: None,
+        };
         let task = tokio::spawn(sender.run(Arc::clone(&ends)).in_current_span());
         Self { growth, task, ends }
     }
@@ -104,14 +108,14 @@ impl SendError {
     }
 }
 
-struct Sender {
+struct JournalSender {
     gateway: GatewayClient,
     growth: TranscriptGrowth,
     journals: BTreeMap<PathBuf, JournalFile>,
     kept: Option<BTreeMap<String, u64>>,
 }
 
-impl Sender {
+impl JournalSender {
     async fn run(mut self, ends: Arc<Notify>) {
         let growth = self.growth.clone();
         let (mut pause, mut ending) = (FIRST_PAUSE, false);

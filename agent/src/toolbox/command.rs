@@ -246,7 +246,7 @@ impl CommandShell {
         let memory = OomWatch::begin(&self.cgroup);
         let (mut output, child) = self.spawn(tree, env, command)?;
         let started = Instant::now();
-        let mut running = Running { shell: self, child };
+        let mut running = RunningCommand { shell: self, child };
         let mut kept = CommandOutput::new(self.logs.clone());
         let ended = {
             let read = async {
@@ -394,12 +394,12 @@ fn end_verdict(ended: io::Result<ExitStatus>, took: f32) -> String {
 }
 
 /// Ends the supervisor if the request is cancelled; the server then looks for the rest.
-struct Running<'a> {
+struct RunningCommand<'a> {
     shell: &'a CommandShell,
     child: Child,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCommand<'_> {
     fn drop(&mut self) {
         let _ = self.child.start_kill();
         self.shell.forget(&self.child);

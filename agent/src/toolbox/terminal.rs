@@ -46,7 +46,7 @@ fn plain_length(text: &str) -> usize {
 
 /// State of the parser of escape sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mode {
+enum EscapeMode {
     #[default]
     Text,
     /// Behind an escape character (ESC).
@@ -67,7 +67,7 @@ pub(super) struct FoldedTerminal {
     row: usize,
     /// True if the next text is drawn over the line.
     over: bool,
-    mode: Mode,
+    mode: EscapeMode,
     /// Bytes of a character that is not whole yet.
     part: Vec<u8>,
     /// Lines that were drawn over.
@@ -135,7 +135,7 @@ impl FoldedTerminal {
     fn take(&mut self, text: &str, out: &mut impl FnMut(&str)) {
         let mut rest = text;
         while !rest.is_empty() {
-            if self.mode == Mode::Text {
+            if self.mode == EscapeMode::Text {
                 let plain = &rest[..plain_length(rest)];
                 // Lines above those that can still be drawn over are final.
                 if let Some((above, _)) = plain.rmatch_indices('\n').nth(ROWS)
@@ -175,42 +175,42 @@ impl FoldedTerminal {
 
     fn step(&mut self, c: char, out: &mut impl FnMut(&str)) {
         match self.mode {
-            Mode::Text => self.control(c, out),
-            Mode::Escape => {
+            EscapeMode::Text => self.control(c, out),
+            EscapeMode::Escape => {
                 self.mode = match c {
-                    '[' => Mode::Control { number: None, first: true },
-                    ']' | 'P' | 'X' | '^' | '_' => Mode::Quoted { escaped: false },
-                    '(' | ')' | '#' | '%' | ' ' => Mode::Skip,
-                    _ => Mode::Text,
+                    '[' => EscapeMode::Control { number: None, first: true },
+                    ']' | 'P' | 'X' | '^' | '_' => EscapeMode::Quoted { escaped: false },
+                    '(' | ')' | '#' | '%' | ' ' => EscapeMode::Skip,
+                    _ => EscapeMode::Text,
                 };
             }
-            Mode::Skip => self.mode = Mode::Text,
-            Mode::Control { number, first } => match c {
+            EscapeMode::Skip => self.mode = EscapeMode::Text,
+            EscapeMode::Control { number, first } => match c {
                 '0'..='9' if first => {
                     let digit = u16::try_from(u32::from(c) - u32::from('0')).unwrap_or(0);
                     let number = number.unwrap_or(0).saturating_mul(10).saturating_add(digit);
-                    self.mode = Mode::Control { number: Some(number), first };
+                    self.mode = EscapeMode::Control { number: Some(number), first };
                 }
                 '@'..='~' => {
-                    self.mode = Mode::Text;
+                    self.mode = EscapeMode::Text;
                     self.command(c, number, out);
                 }
                 '\n' => {
                     // The escape sequence was cut off by a line feed.
-                    self.mode = Mode::Text;
+                    self.mode = EscapeMode::Text;
                     self.control(c, out);
                 }
-                ';' | ':' => self.mode = Mode::Control { number, first: false },
+                ';' | ':' => self.mode = EscapeMode::Control { number, first: false },
                 _ => {}
             },
-            Mode::Quoted { escaped } => match c {
-                '\u{7}' => self.mode = Mode::Text,
-                '\\' if escaped => self.mode = Mode::Text,
+            EscapeMode::Quoted { escaped } => match c {
+                '\u{7}' => self.mode = EscapeMode::Text,
+                '\\' if escaped => self.mode = EscapeMode::Text,
                 '\n' => {
-                    self.mode = Mode::Text;
+                    self.mode = EscapeMode::Text;
                     self.control(c, out);
                 }
-                c => self.mode = Mode::Quoted { escaped: c == '\u{1b}' },
+                c => self.mode = EscapeMode::Quoted { escaped: c == '\u{1b}' },
             },
         }
     }
@@ -223,8 +223,8 @@ impl FoldedTerminal {
             '\u{8}' => {
                 self.current().pop();
             }
-            '\u{1b}' => self.mode = Mode::Escape,
-            '\u{9b}' => self.mode = Mode::Control { number: None, first: true },
+            '\u{1b}' => self.mode = EscapeMode::Escape,
+            '\u{9b}' => self.mode = EscapeMode::Control { number: None, first: true },
             _ => {}
         }
     }

@@ -8,11 +8,11 @@ use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input};
 
 use super::providers::{PEM, PROVIDERS, private_key};
-use super::{Found, Weight, address, assignment};
+use super::{FoundSecret, NameWeight, address, assignment};
 
 /// Kind of finding that an anchor is the beginning (or a part) of.
 #[derive(Clone, Copy)]
-enum Kind {
+enum AnchorKind {
     /// An entry of [`PROVIDERS`].
     Provider(usize),
     Assignment(assignment::NameKind),
@@ -21,41 +21,41 @@ enum Kind {
     InternalHost,
 }
 
-struct Anchors {
+struct AnchorSet {
     automaton: AhoCorasick,
-    kinds: Vec<Kind>,
+    kinds: Vec<AnchorKind>,
     /// By index of [`PROVIDERS`]. Each is built when it is asked for, which most never are: all of
     /// them take 30 ms and 10 MiB, and whoever writes one line of a log would pay that.
     forms: Vec<OnceLock<Option<Regex>>>,
 }
 
-impl Anchors {
+impl AnchorSet {
     fn form(&self, index: usize) -> Option<&Regex> {
         self.forms[index].get_or_init(|| Regex::new(PROVIDERS[index].form).ok()).as_ref()
     }
 }
 
 /// Automaton of all anchors. It is built from constants; a test shows that it can be.
-static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
+static ANCHORS: LazyLock<Option<AnchorSet>> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut kinds = Vec::new();
     for (index, provider) in PROVIDERS.iter().enumerate() {
         words.push(provider.begins);
-        kinds.push(Kind::Provider(index));
+        kinds.push(AnchorKind::Provider(index));
     }
     for (word, key) in assignment::KEYS {
         words.push(word);
-        kinds.push(Kind::Assignment(key));
+        kinds.push(AnchorKind::Assignment(key));
     }
     words.push("://");
-    kinds.push(Kind::Connection);
+    kinds.push(AnchorKind::Connection);
     for begins in address::BEGINS {
         words.push(begins);
-        kinds.push(Kind::InternalAddress);
+        kinds.push(AnchorKind::InternalAddress);
     }
     for ends in address::HOST_ENDS {
         words.push(ends);
-        kinds.push(Kind::InternalHost);
+        kinds.push(AnchorKind::InternalHost);
     }
     let automaton = AhoCorasick::builder()
         .kind(Some(AhoCorasickKind::DFA))
@@ -63,12 +63,12 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
         .build(&words)
         .ok()?;
     let forms = PROVIDERS.iter().map(|_| OnceLock::new()).collect();
-    Some(Anchors { automaton, kinds, forms })
+    Some(AnchorSet { automaton, kinds, forms })
 });
 
 /// Everything of the built-in kinds, in no order.
-pub(crate) fn find_anchored(text: &str) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+pub(crate) fn find_anchored(text: &str) -> Vec<FoundSecret> {
+    let mut found: Vec<FoundSecret> = Vec::new();
     let Some(anchors) = ANCHORS.as_ref() else { return found };
     // Anchors inside a token that has matched already are skipped; that also keeps this linear.
     let mut formed = 0;
@@ -79,7 +79,7 @@ pub(crate) fn find_anchored(text: &str) -> Vec<Found> {
         }
         let kind = anchors.kinds[hit.pattern().as_usize()];
         let (name, weight, range) = match kind {
-            Kind::Provider(index) => {
+            AnchorKind::Provider(index) => {
                 let provider = &PROVIDERS[index];
                 if provider.bounded && !free_before(text, start) {
                     continue;
@@ -96,26 +96,26 @@ pub(crate) fn find_anchored(text: &str) -> Vec<Found> {
                     whole_word(text, matched.end)
                 };
                 formed = matched.end;
-                (provider.name, Weight::Formed, matched)
+                (provider.name, NameWeight::Formed, matched)
             }
-            Kind::Assignment(key) => match assignment::find_assigned(text, start..end, key) {
-                Some((name, range)) => (name, Weight::Assigned, range),
+            AnchorKind::Assignment(key) => match assignment::find_assigned(text, start..end, key) {
+                Some((name, range)) => (name, NameWeight::Assigned, range),
                 None => continue,
             },
-            Kind::Connection => match address::find_credentials(text, start) {
-                Some(range) => ("connection-string", Weight::Formed, range),
+            AnchorKind::Connection => match address::find_credentials(text, start) {
+                Some(range) => ("connection-string", NameWeight::Formed, range),
                 None => continue,
             },
-            Kind::InternalAddress => match address::find_internal(text, start) {
-                Some(range) => ("internal-address", Weight::Formed, range),
+            AnchorKind::InternalAddress => match address::find_internal(text, start) {
+                Some(range) => ("internal-address", NameWeight::Formed, range),
                 None => continue,
             },
-            Kind::InternalHost => match address::internal_host(text, start..end) {
-                Some(range) => ("internal-address", Weight::Formed, range),
+            AnchorKind::InternalHost => match address::internal_host(text, start..end) {
+                Some(range) => ("internal-address", NameWeight::Formed, range),
                 None => continue,
             },
         };
-        found.push(Found { name: Cow::Borrowed(name), weight, range });
+        found.push(FoundSecret { name: Cow::Borrowed(name), weight, range });
     }
     found
 }

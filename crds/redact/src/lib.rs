@@ -106,7 +106,9 @@ impl SecretRedactor {
         let mut found = self.unpacked(text, DEPTH);
         fold::visit_folds(text, |folded| {
             let hidden = self.unpacked(&folded.text, DEPTH);
-            found.extend(hidden.into_iter().map(|f| Found { range: folded.origin(f.range), ..f }));
+            found.extend(
+                hidden.into_iter().map(|f| FoundSecret { range: folded.origin(f.range), ..f }),
+            );
         });
         merge_findings(found)
     }
@@ -136,25 +138,25 @@ impl SecretRedactor {
         Cow::Owned(masked)
     }
 
-    fn unpacked(&self, text: &str, depth: u8) -> Vec<Found> {
+    fn unpacked(&self, text: &str, depth: u8) -> Vec<FoundSecret> {
         let mut found = self.plain(text);
         if depth > 0 {
             encoded::encoded_runs(text, |range, decoded| {
                 if let Some(inner) = self.unpacked(decoded, depth - 1).into_iter().next() {
-                    found.push(Found { range, ..inner });
+                    found.push(FoundSecret { range, ..inner });
                 }
             });
         }
         found
     }
 
-    fn plain(&self, text: &str) -> Vec<Found> {
+    fn plain(&self, text: &str) -> Vec<FoundSecret> {
         let mut found = anchors::find_anchored(text);
         for (name, regex) in &self.own {
             let ranges = regex.find_iter(Input::new(text)).map(|m| m.range());
-            found.extend(ranges.filter(|range| !range.is_empty()).map(|range| Found {
+            found.extend(ranges.filter(|range| !range.is_empty()).map(|range| FoundSecret {
                 name: Cow::Owned(name.clone()),
-                weight: Weight::Own,
+                weight: NameWeight::Own,
                 range,
             }));
         }
@@ -164,23 +166,23 @@ impl SecretRedactor {
 
 /// Specificity of a finding's name, least first: it decides which name stands where findings overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Weight {
+enum NameWeight {
     Assigned,
     Formed,
     Own,
 }
 
 #[derive(Clone, Debug)]
-struct Found {
+struct FoundSecret {
     name: Cow<'static, str>,
-    weight: Weight,
+    weight: NameWeight,
     range: Range<usize>,
 }
 
 /// Overlapping findings become one, named after the one that says most.
-fn merge_findings(mut found: Vec<Found>) -> Vec<SecretFinding> {
+fn merge_findings(mut found: Vec<FoundSecret>) -> Vec<SecretFinding> {
     found.sort_by_key(|f| (f.range.start, f.range.end));
-    let mut merged: Vec<Found> = Vec::with_capacity(found.len());
+    let mut merged: Vec<FoundSecret> = Vec::with_capacity(found.len());
     for next in found {
         match merged.last_mut() {
             Some(last) if next.range.start < last.range.end => {

@@ -33,7 +33,7 @@ pub fn set_field(text: &str, id: &str, field: ItemField, value: &str) -> Result<
     }
     let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
     let value = if value.is_empty() { "—" } else { &value };
-    let head = Head::find(text, id, field).ok_or_else(missing)?;
+    let head = ItemHead::find(text, id, field).ok_or_else(missing)?;
     let mut edited = text.to_owned();
     if let Some((from, to)) = head.value {
         edited.replace_range(from..to, &format!(" {value}"));
@@ -56,7 +56,7 @@ pub fn clear_field(text: &str, id: &str, field: ItemField) -> Result<String, Edi
     if RoadmapFile::read(text).item(id).is_none() {
         return Err(missing());
     }
-    let head = Head::find(text, id, field).ok_or_else(missing)?;
+    let head = ItemHead::find(text, id, field).ok_or_else(missing)?;
     let mut edited = text.to_owned();
     if let Some((from, to)) = head.lines {
         edited.replace_range(from..to, "");
@@ -65,7 +65,7 @@ pub fn clear_field(text: &str, id: &str, field: ItemField) -> Result<String, Edi
 }
 
 /// The heading of an item and the fields below it, by their places in the text.
-struct Head {
+struct ItemHead {
     /// Range of the value of the field that was looked for: from behind the colon to the end of its words.
     value: Option<(usize, usize)>,
     /// Range of the field's lines.
@@ -74,7 +74,7 @@ struct Head {
     end: usize,
 }
 
-impl Head {
+impl ItemHead {
     fn find(text: &str, id: &str, field: ItemField) -> Option<Self> {
         let mut found: Option<Self> = None;
         let mut entered = false;

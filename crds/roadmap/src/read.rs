@@ -34,7 +34,7 @@ impl RoadmapFile {
     /// Reads a file, its faults included.
     #[must_use]
     pub fn read(text: &str) -> Self {
-        let mut reader = Reader::default();
+        let mut reader = RoadmapReader::default();
         if text.len() > MAX_FILE {
             let message = format!(
                 "the file has more than {} KiB: nothing of it is read. Move what is done elsewhere",
@@ -73,7 +73,7 @@ enum FieldError {
 }
 
 #[derive(Default)]
-struct Reader {
+struct RoadmapReader {
     roadmap: RoadmapFile,
     /// True where fields may come: behind a heading, or behind another field.
     in_head: bool,
@@ -83,7 +83,7 @@ struct Reader {
     is_full: bool,
 }
 
-impl Reader {
+impl RoadmapReader {
     fn take(&mut self, number: usize, line: RoadmapLine<'_>) {
         if self.is_full {
             return;

@@ -33,7 +33,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-type Groups<V> = HashMap<ObjectKey, BTreeMap<String, IndexEntry<V>>>;
+type IndexGroups<V> = HashMap<ObjectKey, BTreeMap<String, IndexEntry<V>>>;
 
 /// Time for which an object that no watch has reported yet is assumed to exist.
 const ASSUMED: Duration = Duration::from_secs(10);
@@ -59,9 +59,9 @@ pub(crate) type IndexProjection<K, V> = fn(&K) -> Option<(ObjectKey, Option<V>)>
 #[derive(Debug)]
 pub(crate) struct ObjectIndex<K, V> {
     project: IndexProjection<K, V>,
-    groups: RwLock<Groups<V>>,
+    groups: RwLock<IndexGroups<V>>,
     /// Objects that a list in progress has brought so far.
-    listing: RwLock<Groups<V>>,
+    listing: RwLock<IndexGroups<V>>,
 }
 
 impl<K: Resource, V> ObjectIndex<K, V> {
@@ -138,7 +138,7 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         }
     }
 
-    fn insert(&self, groups: &mut Groups<V>, object: &K) -> Option<ObjectKey> {
+    fn insert(&self, groups: &mut IndexGroups<V>, object: &K) -> Option<ObjectKey> {
         let (owner, Some(value)) = (self.project)(object)? else {
             return self.remove(groups, object);
         };
@@ -147,7 +147,7 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         Some(owner)
     }
 
-    fn remove(&self, groups: &mut Groups<V>, object: &K) -> Option<ObjectKey> {
+    fn remove(&self, groups: &mut IndexGroups<V>, object: &K) -> Option<ObjectKey> {
         let (owner, _) = (self.project)(object)?;
         if let Some(group) = groups.get_mut(&owner) {
             group.remove(&object.name_any());

@@ -19,10 +19,10 @@ const TOLD: u32 = 2;
 
 /// Counts of consecutive refusals and failures, by object.
 #[derive(Debug, Default)]
-pub(crate) struct RefusalCounts(Mutex<HashMap<ObjectKey, Row>>);
+pub(crate) struct RefusalCounts(Mutex<HashMap<ObjectKey, RefusalRow>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Row {
+struct RefusalRow {
     failures: u32,
     refusals: u32,
     /// Earliest time of the next try.
@@ -57,7 +57,7 @@ impl RefusalCounts {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, RefusalRow>> {
         self.0.lock()
     }
 }

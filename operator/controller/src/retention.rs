@@ -28,7 +28,7 @@ const FRESH: SignedDuration = SignedDuration::from_hours(1);
 const AT_ONCE: usize = KEPT / 2;
 
 /// A closed Thread, with the line about it.
-type Closed = (Arc<Thread>, ClosedThread);
+type RetainedThread = (Arc<Thread>, ClosedThread);
 
 /// Looks after closed Threads until told to stop.
 pub(crate) async fn run_retention(context: Arc<ControllerContext>, stop: CancellationToken) {
@@ -51,7 +51,7 @@ pub(crate) async fn run_retention(context: Arc<ControllerContext>, stop: Cancell
 /// Retires closed Threads once; true if none that is due is left.
 async fn retire_round(context: &ControllerContext) -> bool {
     let threads = context.all_threads.state();
-    let mut by_repo: HashMap<ObjectKey, Vec<Closed>> = HashMap::new();
+    let mut by_repo: HashMap<ObjectKey, Vec<RetainedThread>> = HashMap::new();
     // Parents of open Threads are kept, so that the children find them.
     let mut needed = HashSet::new();
     for thread in threads {
@@ -104,11 +104,15 @@ fn is_closed(c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition) -> b
 }
 
 /// Picks the closed Threads that go now, the oldest first.
-fn find_due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -> Vec<Closed> {
+fn find_due(
+    mut closed: Vec<RetainedThread>,
+    retention: RetentionSpec,
+    now: Timestamp,
+) -> Vec<RetainedThread> {
     closed.sort_by_key(|(_, line)| line.closed.0);
     let surplus = closed.len().saturating_sub(retention.keep as usize);
     let oldest = SignedDuration::from_hours(24 * i64::from(retention.days));
-    let goes = |(index, (_, line)): &(usize, Closed)| {
+    let goes = |(index, (_, line)): &(usize, RetainedThread)| {
         let age = now.duration_since(line.closed.0);
         age >= FRESH && (age >= oldest || *index < surplus)
     };
@@ -119,7 +123,7 @@ fn find_due(mut closed: Vec<Closed>, retention: RetentionSpec, now: Timestamp) -
 async fn retire_threads(
     context: &ControllerContext,
     repo: &Repo,
-    due: &[Closed],
+    due: &[RetainedThread],
 ) -> Result<(), ApplyError> {
     let known = repo.status.as_ref().map(|status| status.history.clone()).unwrap_or_default();
     let new = due.iter().filter(|(_, line)| !known.iter().any(|old| old.uid == line.uid));
@@ -141,7 +145,7 @@ async fn retire_threads(
 async fn delete_threads(
     context: &ControllerContext,
     repo: &ObjectKey,
-    due: &[Closed],
+    due: &[RetainedThread],
 ) -> Result<(), ApplyError> {
     for (thread, line) in due {
         audit_line(repo, line);
@@ -179,7 +183,7 @@ fn audit_line(repo: &ObjectKey, line: &ClosedThread) {
 mod tests {
     use super::*;
 
-    fn closed(name: &str, at: &str) -> Closed {
+    fn closed(name: &str, at: &str) -> RetainedThread {
         let thread: Thread = serde_json::from_value(json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": name, "namespace": "team", "uid": format!("uid-{name}")},
@@ -196,7 +200,7 @@ mod tests {
         (Arc::new(thread), line)
     }
 
-    fn names(due: &[Closed]) -> Vec<&str> {
+    fn names(due: &[RetainedThread]) -> Vec<&str> {
         due.iter().map(|(_, line)| line.name.as_str()).collect()
     }
 

@@ -170,9 +170,9 @@ impl SlotQueue {
 
     /// The room that is left for a Thread when all that came before it are served, how many those
     /// are, and who of them may start.
-    fn room_behind(&self, limits: &LimitsSpec, thread: &str) -> (Room, usize, Vec<String>) {
+    fn room_behind(&self, limits: &LimitsSpec, thread: &str) -> (RepoCapacity, usize, Vec<String>) {
         let held = self.held.values().map(BTreeSet::len).sum::<usize>();
-        let mut room = Room {
+        let mut room = RepoCapacity {
             runs: usize::try_from(limits.concurrent_runs).unwrap_or(0).saturating_sub(held),
             threads: usize::try_from(limits.concurrent_threads)
                 .unwrap_or(0)
@@ -195,12 +195,12 @@ impl SlotQueue {
     }
 }
 
-struct Room {
+struct RepoCapacity {
     runs: usize,
     threads: usize,
 }
 
-impl Room {
+impl RepoCapacity {
     /// Takes a slot for a role of a Thread that `holds` one already, or does not.
     fn take(&mut self, holds: bool) -> bool {
         let fits = self.runs > 0 && (holds || self.threads > 0);

@@ -69,7 +69,7 @@ struct OpenCell {
 
 /// The element that text belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum CellElement {
     None,
     Value,
     Formula,
@@ -84,7 +84,7 @@ pub(crate) fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCe
         context,
         sheet: SheetCells::default(),
         open: None,
-        place: Place::None,
+        place: CellElement::None,
         row: 0,
         column: 0,
         cells: 0,
@@ -139,7 +139,7 @@ struct CellReader<'a> {
     context: &'a CellContext<'a>,
     sheet: SheetCells,
     open: Option<OpenCell>,
-    place: Place,
+    place: CellElement,
     row: u32,
     column: u32,
     cells: usize,
@@ -180,10 +180,10 @@ impl CellReader<'_> {
                 let place = attribute(start, "r").and_then(|place| parse_place(&place));
                 self.column = place.map_or(self.column, |place| place.0).saturating_add(1);
             }
-            "v" if !empty => self.place = Place::Value,
-            "f" if !empty => self.place = Place::Formula,
+            "v" if !empty => self.place = CellElement::Value,
+            "f" if !empty => self.place = CellElement::Formula,
             "t" if !empty && self.open.is_some() && self.phonetic == 0 => {
-                self.place = Place::Inline;
+                self.place = CellElement::Inline;
             }
             "rPh" if !empty => self.phonetic += 1,
             "hyperlink" if self.sheet.links.len() < MAX_LINKS => {
@@ -195,7 +195,7 @@ impl CellReader<'_> {
                 if !empty =>
             {
                 self.sheet.printed.push(String::new());
-                self.place = Place::Printed;
+                self.place = CellElement::Printed;
             }
             _ => {}
         }
@@ -203,10 +203,10 @@ impl CellReader<'_> {
 
     fn add(&mut self, text: &str) {
         let into = match (self.place, &mut self.open) {
-            (Place::Value, Some(open)) => &mut open.value,
-            (Place::Formula, Some(open)) => &mut open.formula,
-            (Place::Inline, Some(open)) => &mut open.inline,
-            (Place::Printed, _) => match self.sheet.printed.last_mut() {
+            (CellElement::Value, Some(open)) => &mut open.value,
+            (CellElement::Formula, Some(open)) => &mut open.formula,
+            (CellElement::Inline, Some(open)) => &mut open.inline,
+            (CellElement::Printed, _) => match self.sheet.printed.last_mut() {
                 Some(last) => last,
                 None => return,
             },
@@ -220,7 +220,7 @@ impl CellReader<'_> {
         match name {
             "v" | "f" | "t" | "oddHeader" | "oddFooter" | "evenHeader" | "evenFooter"
             | "firstHeader" | "firstFooter" => {
-                self.place = Place::None;
+                self.place = CellElement::None;
             }
             "rPh" => self.phonetic = self.phonetic.saturating_sub(1),
             "c" => {

@@ -26,7 +26,7 @@ pub(super) struct BodyReader<'r> {
 
 /// A paragraph as it is put together.
 #[derive(Default)]
-struct Words {
+struct ParagraphText {
     text: String,
     /// Instructions of fields are being passed over, so many levels deep: only results are text.
     fields: Vec<bool>,
@@ -110,7 +110,7 @@ impl<'r> BodyReader<'r> {
     }
 
     fn read_paragraph(&mut self, node: Node<'_, '_>, depth: usize) {
-        let mut words = Words::default();
+        let mut words = ParagraphText::default();
         self.read_inline(node, &mut words, depth);
         let properties = node.child("pPr");
         let style = properties
@@ -195,7 +195,7 @@ impl<'r> BodyReader<'r> {
         for child in node.children().filter(Node::is_element) {
             match child.local() {
                 "p" => {
-                    let mut words = Words::default();
+                    let mut words = ParagraphText::default();
                     self.read_inline(child, &mut words, depth);
                     let blank = words.text.trim().is_empty();
                     let mark = if blank { String::new() } else { self.list_mark(child) };
@@ -220,7 +220,7 @@ impl<'r> BodyReader<'r> {
     }
 
     /// The content of a paragraph.
-    fn read_inline(&mut self, node: Node<'_, '_>, words: &mut Words, depth: usize) {
+    fn read_inline(&mut self, node: Node<'_, '_>, words: &mut ParagraphText, depth: usize) {
         if depth > MAX_DEPTH {
             return;
         }
@@ -245,7 +245,7 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    fn read_link(&mut self, node: Node<'_, '_>, words: &mut Words, depth: usize) {
+    fn read_link(&mut self, node: Node<'_, '_>, words: &mut ParagraphText, depth: usize) {
         let start = words.text.len();
         self.read_inline(node, words, depth + 1);
         let target = node.relation_id().and_then(|id| self.relations.get(id));
@@ -259,7 +259,7 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    fn read_deleted(&mut self, node: Node<'_, '_>, words: &mut Words) {
+    fn read_deleted(&mut self, node: Node<'_, '_>, words: &mut ParagraphText) {
         let texts = node.descendants().filter(|node| ["delText", "t"].contains(&node.local()));
         let text: String = texts.filter_map(|node| node.text()).collect();
         if !text.trim().is_empty() {
@@ -268,7 +268,7 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    fn read_run(&mut self, run: Node<'_, '_>, words: &mut Words, depth: usize) {
+    fn read_run(&mut self, run: Node<'_, '_>, words: &mut ParagraphText, depth: usize) {
         let hidden = run.child("rPr").is_some_and(|node| node.is_switched("vanish"));
         let start = words.text.len();
         for child in run.children().filter(Node::is_element) {
@@ -281,7 +281,7 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    fn read_piece(&mut self, node: Node<'_, '_>, words: &mut Words, depth: usize) {
+    fn read_piece(&mut self, node: Node<'_, '_>, words: &mut ParagraphText, depth: usize) {
         let passed = words.fields.contains(&true);
         match node.local() {
             "fldChar" => match node.attribute_local("fldCharType") {
@@ -345,7 +345,7 @@ impl<'r> BodyReader<'r> {
         }
     }
 
-    fn read_drawing(&mut self, node: Node<'_, '_>, words: &mut Words, depth: usize) {
+    fn read_drawing(&mut self, node: Node<'_, '_>, words: &mut ParagraphText, depth: usize) {
         let boxes: Vec<_> =
             node.descendants().filter(|node| node.has_tag_name_local("txbxContent")).collect();
         for content in boxes {

@@ -11,7 +11,7 @@ use crate::xml::Element;
 const LEVELS: usize = 9;
 
 #[derive(Clone, Debug, Default)]
-struct Level {
+struct ListLevel {
     format: String,
     text: String,
     start: u32,
@@ -21,7 +21,7 @@ struct Level {
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     /// Levels of each abstract list, by its id.
-    lists: HashMap<String, Vec<Level>>,
+    lists: HashMap<String, Vec<ListLevel>>,
     /// Abstract list and first numbers, by list.
     instances: HashMap<String, (String, HashMap<usize, u32>)>,
     counters: HashMap<String, [Option<u32>; LEVELS]>,
@@ -36,13 +36,13 @@ impl Numbering {
             match node.local() {
                 "abstractNum" => {
                     let id = node.attribute_local("abstractNumId").unwrap_or_default().to_owned();
-                    let mut levels = vec![Level::default(); LEVELS];
+                    let mut levels = vec![ListLevel::default(); LEVELS];
                     for level in node.children().filter(|child| child.has_tag_name_local("lvl")) {
                         let Some(slot) = level_index(level).and_then(|index| levels.get_mut(index))
                         else {
                             continue;
                         };
-                        *slot = Level {
+                        *slot = ListLevel {
                             format: value_of(level, "numFmt"),
                             text: value_of(level, "lvlText"),
                             start: value_of(level, "start").parse().unwrap_or(1),
@@ -84,7 +84,7 @@ impl Numbering {
         let next = counters[level].map_or(start, |now| now.saturating_add(1));
         counters[level] = Some(next);
         counters[level + 1..].fill(None);
-        let Level { format, text, .. } = &levels[level];
+        let ListLevel { format, text, .. } = &levels[level];
         if format.is_empty() || format == "bullet" {
             return "-".to_owned();
         }

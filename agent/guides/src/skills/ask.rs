@@ -33,7 +33,7 @@ pub struct SkillCall {
 }
 
 /// A skill that fits, with the sentence that says it.
-struct Candidate<'a> {
+struct FittingSkill<'a> {
     skill: &'a SkillGuide,
     trigger: &'a SkillTrigger,
     fit: TriggerFit,
@@ -47,14 +47,14 @@ pub fn find_asked(text: &str, skills: &[SkillGuide]) -> AskedSkill {
         return AskedSkill::Nothing;
     }
     let named: Vec<Vec<SkillTrigger>> = skills.iter().map(by_name).collect();
-    let mut found: Vec<Candidate<'_>> = Vec::new();
+    let mut found: Vec<FittingSkill<'_>> = Vec::new();
     for (at, sentence) in sentences.iter().enumerate() {
         for (skill, named) in skills.iter().zip(&named) {
             let fits = skill.triggers.iter().chain(named);
             let fits =
                 fits.filter_map(|trigger| Some((trigger, fit::best_fit(trigger, sentence)?)));
             if let Some((trigger, fit)) = fits.max_by_key(|(_, fit)| fit.rank()) {
-                found.push(Candidate { skill, trigger, fit, sentence: at });
+                found.push(FittingSkill { skill, trigger, fit, sentence: at });
             }
         }
     }
@@ -71,7 +71,7 @@ fn by_name(skill: &SkillGuide) -> Vec<SkillTrigger> {
     phrases.filter_map(|phrase| SkillTrigger::parse(phrase.trim()).ok()).collect()
 }
 
-fn choose_skill(mut found: Vec<Candidate<'_>>) -> AskedSkill {
+fn choose_skill(mut found: Vec<FittingSkill<'_>>) -> AskedSkill {
     found.sort_by_key(|one| (-one.fit.rank(), one.skill.source));
     let Some(best) = found.first() else { return AskedSkill::Nothing };
     let others = || found.iter().filter(|one| one.skill.name != best.skill.name);
@@ -89,7 +89,7 @@ fn choose_skill(mut found: Vec<Candidate<'_>>) -> AskedSkill {
     AskedSkill::OneOf(std::iter::once(skill_call(best)).chain(alike).collect())
 }
 
-fn skill_call(Candidate { skill, trigger, fit, .. }: &Candidate<'_>) -> SkillCall {
+fn skill_call(FittingSkill { skill, trigger, fit, .. }: &FittingSkill<'_>) -> SkillCall {
     SkillCall {
         skill: skill.name.clone(),
         trigger: trigger.text.clone(),

@@ -13,7 +13,7 @@ const MAX_VALUE: usize = 300;
 
 /// A placeholder in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place<'a> {
+struct PromptPlaceholder<'a> {
     name: &'a str,
     default: Option<&'a str>,
     start: usize,
@@ -79,7 +79,7 @@ pub(super) fn check_places(
 ) -> Result<(), SkillFault> {
     let mut defaults: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, line) in lines {
-        for Place { name, default, .. } in
+        for PromptPlaceholder { name, default, .. } in
             find_places(line).map_err(|error| SkillFault::at(*at, error.to_string()))?
         {
             if !triggers.iter().flat_map(SkillTrigger::params).any(|param| param == name) {
@@ -111,7 +111,7 @@ pub fn unused_params(skill: &SkillGuide) -> Vec<String> {
 
 /// All places of a text. What is no place by its form, such as `${{ github.ref }}`, is left as it is if it
 /// does not look like one.
-fn find_places(text: &str) -> Result<Vec<Place<'_>>, DefaultError> {
+fn find_places(text: &str) -> Result<Vec<PromptPlaceholder<'_>>, DefaultError> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find("{{").map(|at| from + at) {
@@ -126,7 +126,7 @@ fn find_places(text: &str) -> Result<Vec<Place<'_>>, DefaultError> {
         }
         let unreadable = || DefaultError { inner: inner.to_owned(), name: name.to_owned() };
         let default = rest.map(|rest| find_default(rest).ok_or_else(unreadable));
-        found.push(Place { name, default: default.transpose()?, start, end });
+        found.push(PromptPlaceholder { name, default: default.transpose()?, start, end });
     }
     Ok(found)
 }

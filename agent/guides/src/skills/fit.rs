@@ -62,10 +62,11 @@ pub(super) fn best_fit(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Opt
             .filter(|p| matches!(p, TriggerPart::Param { number: true, .. }))
             .count();
     let starts = clause_starts(&sentence.tokens).into_iter();
-    let straight = starts.filter_map(|at| Reading::new(sentence, at).read(&trigger.parts, at));
+    let straight =
+        starts.filter_map(|at| SentenceReading::new(sentence, at).read(&trigger.parts, at));
     let found =
         straight.chain(turned_around(trigger, sentence)).filter(|found| found.cost <= MAX_COST);
-    let Found { cost, values } = found.min_by_key(|found| found.cost)?;
+    let FoundValues { cost, values } = found.min_by_key(|found| found.cost)?;
     Some(TriggerFit { cost, weight, values })
 }
 
@@ -105,12 +106,12 @@ fn is_in(token: &WordToken, list: &[&str]) -> bool {
 
 /// Cost and values of a reading.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct FoundValues {
     cost: u32,
     values: Vec<(String, Option<String>)>,
 }
 
-impl Found {
+impl FoundValues {
     fn costs(mut self, cost: u32) -> Self {
         self.cost += cost;
         self
@@ -118,7 +119,7 @@ impl Found {
 }
 
 /// A sentence from one place on.
-struct Reading<'a> {
+struct SentenceReading<'a> {
     sentence: &'a SpokenSentence,
     tokens: &'a [WordToken],
     start: usize,
@@ -126,13 +127,13 @@ struct Reading<'a> {
     steps: Cell<u32>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> SentenceReading<'a> {
     fn new(sentence: &'a SpokenSentence, start: usize) -> Self {
         Self { sentence, tokens: &sentence.tokens, start, steps: Cell::new(MAX_STEPS) }
     }
 
     /// The cheapest way to read `parts` from `at` to the end.
-    fn read(&self, parts: &[TriggerPart], at: usize) -> Option<Found> {
+    fn read(&self, parts: &[TriggerPart], at: usize) -> Option<FoundValues> {
         self.steps.set(self.steps.get().checked_sub(1)?);
         let Some((part, rest)) = parts.split_first() else { return self.tail(at) };
         match part {
@@ -161,7 +162,7 @@ impl<'a> Reading<'a> {
         is_in(&self.tokens[self.start], DETERMINERS) || before.is_some_and(article)
     }
 
-    fn word(&self, word: &str, rest: &[TriggerPart], at: usize) -> Option<Found> {
+    fn word(&self, word: &str, rest: &[TriggerPart], at: usize) -> Option<FoundValues> {
         self.steps.set(self.steps.get().checked_sub(1)?);
         let token = self.tokens.get(at).filter(|token| !token.quoted)?;
         let mut ways = Vec::new();
@@ -205,7 +206,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A number, perhaps with the kind of thing that has it.
-    fn number(&self, name: &str, rest: &[TriggerPart], at: usize) -> Option<Found> {
+    fn number(&self, name: &str, rest: &[TriggerPart], at: usize) -> Option<FoundValues> {
         let named = self.tokens[at.min(self.tokens.len())..].iter();
         let kinds = named.take(2).take_while(|token| is_in(token, NUMBERED)).count();
         let token = self.tokens.get(at + kinds)?;
@@ -218,7 +219,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A param with more behind it.
-    fn inside(&self, name: &str, rest: &[TriggerPart], at: usize) -> Option<Found> {
+    fn inside(&self, name: &str, rest: &[TriggerPart], at: usize) -> Option<FoundValues> {
         let ends = (at + 1..=self.tokens.len()).take(MAX_INSIDE);
         let ways = ends.filter(|end| self.is_thing(at, *end)).filter_map(|end| {
             let mut found = self.read(rest, end)?;
@@ -229,7 +230,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A param with nothing behind it takes what is left: of the clause where a preposition leads it.
-    fn last(&self, name: &str, at: usize, led: bool, paused: bool) -> Option<Found> {
+    fn last(&self, name: &str, at: usize, led: bool, paused: bool) -> Option<FoundValues> {
         let at = at + self.listeners(at);
         let rest = self.tokens.get(at..)?;
         let turns = |from: usize| {
@@ -242,7 +243,8 @@ impl<'a> Reading<'a> {
         let first =
             named.first().filter(|first| !is_in(first, &["to"]) && !is_in(first, STATING))?;
         let told = Self::states(named) && !paused && !is_in(first, JOINING);
-        (!told).then(|| Found { cost: 0, values: vec![(name.to_owned(), self.value(at, end))] })
+        (!told)
+            .then(|| FoundValues { cost: 0, values: vec![(name.to_owned(), self.value(at, end))] })
     }
 
     /// Words that say to whom: `explain to me how`.
@@ -266,20 +268,20 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads the rest of the sentence behind all words of the trigger.
-    fn tail(&self, at: usize) -> Option<Found> {
+    fn tail(&self, at: usize) -> Option<FoundValues> {
         let rest = &self.tokens[at..];
         let clause = rest.iter().position(|token| token.pause).map_or(rest.len(), |stop| stop + 1);
         // The last word may end its clause itself.
         let ended = at.checked_sub(1).is_some_and(|before| self.tokens[before].pause);
         let end = if ended { at } else { self.without_parting(at, at + clause) };
         let rest = &self.tokens[at..end];
-        let Some(first) = rest.first() else { return Some(Found::default()) };
+        let Some(first) = rest.first() else { return Some(FoundValues::default()) };
         let joining = is_in(first, JOINING) && !is_in(first, &["that", "which", "who"]);
         if !is_in(first, PREPOSITIONS) && !is_in(first, TIMES) && !joining {
             return None;
         }
         let only_you = rest.len() == 2 && is_in(&rest[1], &["you", "him", "her", "them"]);
-        (!only_you && !Self::states(rest)).then(|| Found::default().costs(TAIL))
+        (!only_you && !Self::states(rest)).then(|| FoundValues::default().costs(TAIL))
     }
 
     /// The end, without what people say at the end.
@@ -313,7 +315,7 @@ impl<'a> Reading<'a> {
 }
 
 /// Reads a sentence whose object comes first: `src/cart.rs: explain please`, `for the login, a hotfix`.
-fn turned_around(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<Found> {
+fn turned_around(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<FoundValues> {
     let Some((TriggerPart::Param { name, number }, words)) = trigger.parts.split_last() else {
         return None;
     };
@@ -337,7 +339,7 @@ fn turned_around(trigger: &SkillTrigger, sentence: &SpokenSentence) -> Option<Fo
         return None;
     }
     let found = behind_leads(tokens, cut + 1).into_iter().filter_map(|at| {
-        let reading = Reading::new(sentence, at);
+        let reading = SentenceReading::new(sentence, at);
         let mut found = reading.read(words, at)?.costs(TURNED);
         let digit = |at: &usize| tokens[*at].word.contains(|c: char| c.is_ascii_digit());
         let value = match number {

@@ -15,7 +15,7 @@ const OFF: &str = "## Off";
 const SECTIONS: [&str; 3] = ["Trigger", "Agent", "Prompt"];
 
 /// A section: the line of its heading, and its lines with their numbers.
-type Section<'a> = (usize, Vec<(usize, &'a str)>);
+type SkillSection<'a> = (usize, Vec<(usize, &'a str)>);
 
 /// Reads one.
 ///
@@ -99,8 +99,8 @@ fn read_description(text: &str, heading: usize) -> Result<String, SkillFault> {
 }
 
 /// The sections by title. Headings inside of a prompt's code are none.
-fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, SkillFault> {
-    let mut found: BTreeMap<&'static str, Section<'_>> = BTreeMap::new();
+fn read_sections(text: &str) -> Result<BTreeMap<&'static str, SkillSection<'_>>, SkillFault> {
+    let mut found: BTreeMap<&'static str, SkillSection<'_>> = BTreeMap::new();
     let mut current = None;
     let mut fenced = false;
     for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
@@ -132,14 +132,14 @@ fn read_sections(text: &str) -> Result<BTreeMap<&'static str, Section<'_>>, Skil
 }
 
 fn take_section<'a>(
-    sections: &mut BTreeMap<&'static str, Section<'a>>,
+    sections: &mut BTreeMap<&'static str, SkillSection<'a>>,
     title: &str,
-) -> Result<Section<'a>, SkillFault> {
+) -> Result<SkillSection<'a>, SkillFault> {
     let missing = || SkillFault::at(0, format!("the section `## {title}` is missing"));
     sections.remove(title).ok_or_else(missing)
 }
 
-fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<SkillTrigger>, SkillFault> {
+fn read_triggers((heading, lines): &SkillSection<'_>) -> Result<Vec<SkillTrigger>, SkillFault> {
     let mut found: Vec<SkillTrigger> = Vec::new();
     for (at, line) in lines {
         let phrases = line.split(',').map(|phrase| phrase.trim().trim_start_matches("- ").trim());
@@ -168,7 +168,7 @@ fn read_triggers((heading, lines): &Section<'_>) -> Result<Vec<SkillTrigger>, Sk
     }
 }
 
-fn read_role((heading, lines): &Section<'_>) -> Result<String, SkillFault> {
+fn read_role((heading, lines): &SkillSection<'_>) -> Result<String, SkillFault> {
     let words: Vec<(usize, &str)> = lines
         .iter()
         .flat_map(|(at, line)| line.split_whitespace().map(|word| (*at, word)))

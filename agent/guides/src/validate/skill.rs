@@ -7,7 +7,7 @@ use super::{FindingSeverity, GuideFinding, JudgedLines, with_text};
 use crate::skills::{self, SkillFault, SkillGuide};
 
 /// A skill that can be read, with its file and text.
-struct Read {
+struct ReadableSkill {
     file: String,
     text: String,
     skill: SkillGuide,
@@ -15,7 +15,7 @@ struct Read {
 
 /// Judges the skills of a repository. `known`: all roles.
 pub(super) fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec<GuideFinding>) {
-    let mut read: Vec<Read> = Vec::new();
+    let mut read: Vec<ReadableSkill> = Vec::new();
     // The repository's own win over those in the open form.
     let mut skills: Vec<_> = files.all().filter(|(path, _)| is_skill(path)).collect();
     skills.sort_by_key(|(path, _)| !path.starts_with(FOLDER));
@@ -27,7 +27,7 @@ pub(super) fn judge_all(files: &GuideFiles, known: &[String], findings: &mut Vec
             Ok(None) => JudgedLines::new(),
             Ok(Some(skill)) => {
                 let found = judge_alone(&skill, text, known);
-                read.push(Read { file: file.clone(), text: text.to_owned(), skill });
+                read.push(ReadableSkill { file: file.clone(), text: text.to_owned(), skill });
                 found
             }
         });
@@ -72,9 +72,9 @@ fn line_of(text: &str, heading: &str, part: &str) -> usize {
 }
 
 /// Finds mistakes between skills: the same words for two, the same name twice.
-fn judge_together(read: &[Read], findings: &mut Vec<GuideFinding>) {
-    let mut names: BTreeMap<&str, &Read> = BTreeMap::new();
-    let mut phrases: BTreeMap<String, &Read> = BTreeMap::new();
+fn judge_together(read: &[ReadableSkill], findings: &mut Vec<GuideFinding>) {
+    let mut names: BTreeMap<&str, &ReadableSkill> = BTreeMap::new();
+    let mut phrases: BTreeMap<String, &ReadableSkill> = BTreeMap::new();
     for one in read {
         let mut tell = |line, severity, message| {
             findings.push(GuideFinding {

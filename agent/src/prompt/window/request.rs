@@ -26,7 +26,7 @@ const UNSIGNED: &str = "skip_thought_signature_validator";
 /// The body of a model call. Messages that are sent as stored are borrowed, not copied.
 #[derive(Debug, Serialize)]
 pub struct WindowRequest<'a> {
-    messages: Vec<Sent<'a>>,
+    messages: Vec<SentMessage<'a>>,
     model: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
@@ -63,10 +63,11 @@ impl<'a> WindowRequest<'a> {
         match self.messages.last_mut().filter(|_| shown.is("user")) {
             Some(last) if last.shown.is("user") => last.more.push(shown),
             Some(last) if last.shown.is("tool") && has(ModelQuirk::Bridge) => {
-                self.messages.push(Sent::made(json!({"role": "assistant", "content": BRIDGE})));
-                self.messages.push(Sent::from(shown));
+                self.messages
+                    .push(SentMessage::made(json!({"role": "assistant", "content": BRIDGE})));
+                self.messages.push(SentMessage::from(shown));
             }
-            _ => self.messages.push(Sent { blank, signature, ..Sent::from(shown) }),
+            _ => self.messages.push(SentMessage { blank, signature, ..SentMessage::from(shown) }),
         }
     }
 
@@ -126,13 +127,13 @@ fn request_body<'a>(
     let (shared, own) = system.split_at_checked(look.shared).unwrap_or(("", system));
     if marked && !shared.trim().is_empty() && !own.trim().is_empty() {
         // Two parts of one message, so that a mark can stand between them.
-        let part = |text: &str| Sent::made(json!({"role": first, "content": text})).shown;
+        let part = |text: &str| SentMessage::made(json!({"role": first, "content": text})).shown;
         let more = vec![part(own)];
-        body.messages.push(Sent {
+        body.messages.push(SentMessage {
             shown: part(shared),
             more,
             shared: true,
-            ..Sent::made(Value::Null)
+            ..SentMessage::made(Value::Null)
         });
     } else {
         body.push(json!({"role": first, "content": system}));
@@ -156,7 +157,7 @@ fn request_body<'a>(
 
 /// Marks the instructions, the end of the conversation, and where it ended the last time: the provider
 /// looks for what it has kept only a little way before a mark.
-fn mark_messages(messages: &mut [Sent<'_>]) {
+fn mark_messages(messages: &mut [SentMessage<'_>]) {
     let before_answer = messages.iter().rposition(|sent| sent.shown.is("assistant"));
     for end in [Some(1), before_answer, Some(messages.len())].into_iter().flatten() {
         let mut before = messages[..end].iter_mut().rev();
@@ -168,7 +169,7 @@ fn mark_messages(messages: &mut [Sent<'_>]) {
 
 /// A message as it is serialized.
 #[derive(Debug)]
-struct Sent<'a> {
+struct SentMessage<'a> {
     shown: ShownMessage<'a>,
     /// Later messages of the same author that are merged into this one.
     more: Vec<ShownMessage<'a>>,
@@ -185,7 +186,7 @@ struct Sent<'a> {
     shared: bool,
 }
 
-impl<'a> From<ShownMessage<'a>> for Sent<'a> {
+impl<'a> From<ShownMessage<'a>> for SentMessage<'a> {
     fn from(shown: ShownMessage<'a>) -> Self {
         Self {
             shown,
@@ -199,7 +200,7 @@ impl<'a> From<ShownMessage<'a>> for Sent<'a> {
     }
 }
 
-impl Sent<'_> {
+impl SentMessage<'_> {
     fn made(message: Value) -> Self {
         ShownMessage { message: Cow::Owned(message), reasoning: false }.into()
     }
@@ -227,7 +228,7 @@ impl Sent<'_> {
         if self.parts || (pictured && contents.len() > 1) {
             return map.serialize_entry(
                 "content",
-                &Parts { contents, mark: self.mark, shared: self.shared },
+                &ContentParts { contents, mark: self.mark, shared: self.shared },
             );
         }
         match &contents[..] {
@@ -240,7 +241,7 @@ impl Sent<'_> {
     }
 }
 
-impl Serialize for Sent<'_> {
+impl Serialize for SentMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ShownMessage { message, reasoning } = &self.shown;
         let Some(fields) = message.as_object() else { return message.serialize(serializer) };
@@ -305,13 +306,13 @@ impl Serialize for UnsignedCall<'_> {
 }
 
 /// Contents as one list of parts, the first text of one of them perhaps with a mark.
-struct Parts<'a> {
+struct ContentParts<'a> {
     contents: Vec<&'a Value>,
     mark: Option<usize>,
     shared: bool,
 }
 
-impl Serialize for Parts<'_> {
+impl Serialize for ContentParts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         for (n, content) in self.contents.iter().enumerate() {

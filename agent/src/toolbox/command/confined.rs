@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
-use super::{CommandShell, Running, ToolError, lock};
+use super::{CommandShell, RunningCommand, ToolError, lock};
 use crate::args::ExecArgs;
 
 /// A child that is to be started.
@@ -78,7 +78,7 @@ impl CommandShell {
             supervisors.extend(child.id().and_then(|id| i32::try_from(id).ok()));
             child
         };
-        let mut running = Running { shell: self, child };
+        let mut running = RunningCommand { shell: self, child };
         let Some(output) = running.child.stdout.take() else {
             return Err(ToolError::Failed(format!("the {name} has no output")));
         };

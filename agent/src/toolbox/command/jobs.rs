@@ -30,10 +30,10 @@ const MAX_REMEMBERED: usize = 32;
 #[derive(Default)]
 pub(super) struct BackgroundJobs {
     next: u32,
-    known: BTreeMap<u32, Arc<Job>>,
+    known: BTreeMap<u32, Arc<BackgroundJob>>,
 }
 
-struct Job {
+struct BackgroundJob {
     command: String,
     started: Instant,
     /// Since it was last asked for.
@@ -61,7 +61,7 @@ impl CommandShell {
         let (output, child) = self.spawn(tree, env, command)?;
         jobs.next += 1;
         let id = jobs.next;
-        let job = Arc::new(Job {
+        let job = Arc::new(BackgroundJob {
             command: clip_text(command, 80),
             started: Instant::now(),
             output: Mutex::new(CommandOutput::new(self.logs.clone())),
@@ -134,7 +134,7 @@ impl CommandShell {
 
 async fn follow_job(
     shell: Arc<CommandShell>,
-    job: Arc<Job>,
+    job: Arc<BackgroundJob>,
     mut output: pipe::Receiver,
     mut child: Child,
     memory: OomWatch,

@@ -20,7 +20,7 @@ const INDENTED: &str = "with another indentation, which `new` was given too";
 /// The one place that fits `old` but for what is easily mistaken, from the least on. None if there is
 /// none, or more than one.
 pub(super) fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFit> {
-    let file = Lines::of(text);
+    let file = TextLines::of(text);
     let wanted: Vec<&str> = old.strip_suffix('\n').unwrap_or(old).split('\n').collect();
     if wanted.iter().all(|line| line.trim().is_empty()) {
         return None;
@@ -67,7 +67,7 @@ pub(super) fn find_lenient(text: &str, old: &str, new: &str) -> Option<LenientFi
         return as_is(places, LOOKALIKE);
     }
     let shifts = |at: usize| {
-        Shift::between(wanted.iter().enumerate().map(|(n, line)| (file.line(at + n), *line)))
+        IndentShift::between(wanted.iter().enumerate().map(|(n, line)| (file.line(at + n), *line)))
     };
     match file.windows(wanted.len(), |at| shifts(at).is_some())[..] {
         [first] => {
@@ -94,13 +94,13 @@ fn keep_lines(file: &[&str], old: &[&str], new: &str, adapted: &str) -> String {
 }
 
 /// The lines of a text, by where they are in it.
-struct Lines<'a> {
+struct TextLines<'a> {
     text: &'a str,
     /// Ranges of the lines, without their ends.
     at: Vec<Range<usize>>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TextLines<'a> {
     fn of(text: &'a str) -> Self {
         let mut at = Vec::new();
         let mut start = 0;
@@ -177,14 +177,14 @@ fn kept_indent(text: &str, range: &Range<usize>, old: &str, new: &str) -> String
 }
 
 /// Difference in indentation, the same for all lines.
-enum Shift<'a> {
+enum IndentShift<'a> {
     /// The file has so much more.
     More(&'a str),
     /// The file has so much less.
     Less(&'a str),
 }
 
-impl<'a> Shift<'a> {
+impl<'a> IndentShift<'a> {
     fn between(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let mut found: Option<(bool, &str)> = None;
         for (there, wanted) in pairs {

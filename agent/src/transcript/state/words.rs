@@ -221,7 +221,7 @@ impl KeptWords {
         let lengths: BTreeMap<usize, usize> =
             folded.iter().map(|at| (*at, self.said[*at].whole().len())).collect();
         let length = |at: &usize| lengths.get(at).copied().unwrap_or_default();
-        let mut chosen = Choice { lengths: &lengths, left: room, shown: BTreeMap::new() };
+        let mut chosen = ShownChoice { lengths: &lengths, left: room, shown: BTreeMap::new() };
         let first =
             |is: &dyn Fn(&SaidWords) -> bool| folded.iter().copied().find(|at| is(&self.said[*at]));
         let task = [first(&SaidWords::is_request), first(&SaidWords::is_persons)];
@@ -297,13 +297,13 @@ impl OwnPost {
 }
 
 /// Messages that are shown, as far as there is room.
-struct Choice<'a> {
+struct ShownChoice<'a> {
     lengths: &'a BTreeMap<usize, usize>,
     left: usize,
     shown: BTreeMap<usize, usize>,
 }
 
-impl Choice<'_> {
+impl ShownChoice<'_> {
     /// Shows those of a list that are not shown yet, each in at most `each` bytes and all in `room`.
     fn take(&mut self, list: impl Iterator<Item = usize>, room: usize, each: usize) {
         let mut room = room.min(self.left);

@@ -43,14 +43,14 @@ pub(crate) struct ShownState {
 }
 
 /// Samples by the values of two labels.
-type Pairs = BTreeMap<[String; 2], f64>;
+type LabelPairs = BTreeMap<[String; 2], f64>;
 
 /// Counts over all Threads.
 #[derive(Debug, Default)]
-struct Counted {
-    phases: Pairs,
-    waiting: Pairs,
-    decisions: Pairs,
+struct ThreadCounts {
+    phases: LabelPairs,
+    waiting: LabelPairs,
+    decisions: LabelPairs,
     oldest: BTreeMap<String, f64>,
 }
 
@@ -119,7 +119,7 @@ fn encode_counts(
     encoder: &mut DescriptorEncoder,
 ) -> fmt::Result {
     let known: HashSet<String> = repos.iter().map(|repo| repo_label(&**repo)).collect();
-    let mut counted = Counted::default();
+    let mut counted = ThreadCounts::default();
     for repo in &known {
         counted.begin(repo);
     }
@@ -142,7 +142,7 @@ fn encode_counts(
     catalog::DECISIONS_WAITING.write(encoder, counted.decisions)
 }
 
-impl Counted {
+impl ThreadCounts {
     /// So that a Repo where nothing waits shows zeros.
     fn begin(&mut self, repo: &str) {
         for reason in ["slot", "user", "budget"] {
@@ -259,7 +259,7 @@ fn condition_samples(repo: &Repo) -> Vec<([String; 2], f64)> {
         .collect()
 }
 
-fn add_sample(samples: &mut Pairs, repo: &str, value: &str) {
+fn add_sample(samples: &mut LabelPairs, repo: &str, value: &str) {
     *samples.entry([repo.to_owned(), value.to_owned()]).or_default() += 1.0;
 }
 

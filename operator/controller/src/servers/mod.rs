@@ -57,7 +57,7 @@ pub(crate) async fn look_at_thread(
     let found = context.repo(&key.namespace, &thread.spec.repo);
     let claim = thread::observe::own_claim(&context, &thread);
     let open = thread.spec.state == ThreadState::Active && !thread.is_going();
-    let tended = Tended {
+    let tended = ServersInput {
         owner: ServerOwner::Thread(&thread),
         repo: found.as_deref(),
         open,
@@ -90,7 +90,7 @@ pub(crate) async fn look_at_repo(
     if known.is_empty() && pods.is_empty() {
         return Ok(follow);
     }
-    let tended = Tended {
+    let tended = ServersInput {
         owner: ServerOwner::Repo(&repo),
         repo: Some(&repo),
         open: repo.metadata.deletion_timestamp.is_none(),
@@ -119,7 +119,7 @@ fn join(follow: FollowUp, again: Option<Duration>) -> FollowUp {
 }
 
 /// Inputs for a look at the servers of a Thread or Repo.
-struct Tended<'a> {
+struct ServersInput<'a> {
     owner: ServerOwner<'a>,
     repo: Option<&'a Repo>,
     open: bool,
@@ -129,7 +129,7 @@ struct Tended<'a> {
     pods: Vec<Arc<Pod>>,
 }
 
-impl Tended<'_> {
+impl ServersInput<'_> {
     /// Deletes and creates pods. The plan is what the status has to say then.
     async fn tend<K: AppliedObject>(
         &self,

@@ -23,14 +23,14 @@ pub(crate) struct CacheFence(Mutex<KnownVersion>);
 
 #[derive(Debug, Default)]
 struct KnownVersion {
-    edges: HashMap<ObjectKey, Edge>,
+    edges: HashMap<ObjectKey, FenceEdge>,
     /// Namespaces of which nothing was taken over yet.
     unread: BTreeSet<String>,
 }
 
 /// Condition that a Thread in the cache has to meet before it is decided on again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Edge {
+enum FenceEdge {
     /// Wait for another version than this one, which a write has replaced.
     After(String),
     /// A write on this version may have been done, as its answer was lost: unsure while the cache shows this version.
@@ -64,9 +64,11 @@ impl CacheFence {
         }
         let version = thread.resource_version();
         let sight = match known.edges.get(&key) {
-            Some(Edge::After(old)) if version.as_ref() == Some(old) => CachedSight::Behind,
-            Some(Edge::Perhaps(old)) if version.as_ref() == Some(old) => CachedSight::Unsure,
-            Some(Edge::Term(uid, term)) if *uid == thread.uid() && read_term(thread) < *term => {
+            Some(FenceEdge::After(old)) if version.as_ref() == Some(old) => CachedSight::Behind,
+            Some(FenceEdge::Perhaps(old)) if version.as_ref() == Some(old) => CachedSight::Unsure,
+            Some(FenceEdge::Term(uid, term))
+                if *uid == thread.uid() && read_term(thread) < *term =>
+            {
                 CachedSight::Behind
             }
             _ => CachedSight::Current,
@@ -80,14 +82,14 @@ impl CacheFence {
     /// A write on the version that `seen` shows made `written` of it.
     pub(crate) fn wrote(&self, seen: &Thread, written: Option<&str>) {
         if let Some(old) = seen.resource_version().filter(|old| written.is_some_and(|w| w != old)) {
-            self.lock().edges.insert(ObjectKey::of(seen), Edge::After(old));
+            self.lock().edges.insert(ObjectKey::of(seen), FenceEdge::After(old));
         }
     }
 
     /// Notes that it is not known if a write on the version that `seen` shows was done.
     pub(crate) fn unsure(&self, seen: &Thread) {
         if let Some(old) = seen.resource_version() {
-            self.lock().edges.insert(ObjectKey::of(seen), Edge::Perhaps(old));
+            self.lock().edges.insert(ObjectKey::of(seen), FenceEdge::Perhaps(old));
         }
     }
 
@@ -95,7 +97,7 @@ impl CacheFence {
     fn begin(&self, thread: &Thread) {
         self.lock()
             .edges
-            .insert(ObjectKey::of(thread), Edge::Term(thread.uid(), read_term(thread)));
+            .insert(ObjectKey::of(thread), FenceEdge::Term(thread.uid(), read_term(thread)));
     }
 
     pub(crate) fn forget(&self, thread: &ObjectKey) {

@@ -39,13 +39,13 @@ const MOST: usize = 4096;
 
 /// All simple commands of a script.
 pub fn parse_commands(script: &str) -> Result<Vec<PlainCommand>, UnparsedShell> {
-    let mut walk = Walk::default();
+    let mut walk = ScriptWalk::default();
     walk.script(script)?;
     Ok(walk.found)
 }
 
 #[derive(Default)]
-struct Walk {
+struct ScriptWalk {
     found: Vec<PlainCommand>,
     /// Literal assignments so far.
     variables: HashMap<String, String>,
@@ -64,7 +64,7 @@ fn first_is_in(simple: &PlainCommand, names: &HashSet<String>) -> bool {
     simple.words.first().and_then(Option::as_ref).is_some_and(|name| names.contains(name))
 }
 
-impl Walk {
+impl ScriptWalk {
     fn script(&mut self, script: &str) -> ReadCommand {
         self.depth += 1;
         if self.depth > DEEPEST || known::nesting_depth(script) > NESTED {
