@@ -87,7 +87,7 @@ fn told_work(work: &str) -> String {
 
 /// A Thread at its end, with what its steps need.
 #[derive(Clone, Copy)]
-struct Ending<'a> {
+struct ThreadEnding<'a> {
     gateway: &'a WorkServices,
     repo: &'a Arc<Repo>,
     thread: &'a Thread,
@@ -108,7 +108,8 @@ async fn run_closing(
     }
     let (choice, closing) = find_decision(&status)?;
     let github = GitHub::of(&gateway.context, &caller.repo).await?;
-    let ending = Ending { gateway: &gateway, repo: &caller.repo, thread: &thread, github: &github };
+    let ending =
+        ThreadEnding { gateway: &gateway, repo: &caller.repo, thread: &thread, github: &github };
     let pull = github.find_pull(&names::branch_name(&thread.name_any())).await?;
     match choice {
         ClosingChoice::Merge => {
@@ -144,7 +145,7 @@ fn find_decision(status: &ThreadStatus) -> Result<(ClosingChoice, &ThreadClosing
     })
 }
 
-impl Ending<'_> {
+impl ThreadEnding<'_> {
     fn key(&self) -> ThreadKey {
         ThreadKey::from(self.thread)
     }

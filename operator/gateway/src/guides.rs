@@ -61,7 +61,7 @@ enum JudgeError {
 }
 
 /// Input of the latest judgement of a Repo's guides.
-struct Judged {
+struct JudgedInput {
     at: Instant,
     uid: Option<String>,
     commit: String,
@@ -74,7 +74,7 @@ struct Judged {
     sparse: Vec<String>,
 }
 
-impl Judged {
+impl JudgedInput {
     /// True if both are of the same files, and of a Repo that says the same about them.
     fn is_of(&self, other: &Self) -> bool {
         self.commit == other.commit
@@ -87,7 +87,7 @@ impl Judged {
 
 #[derive(Default)]
 struct JudgedRepos {
-    judged: HashMap<RepoKey, Judged>,
+    judged: HashMap<RepoKey, JudgedInput>,
     /// Time of the latest failure: it is retried, but not in each round.
     failed: HashMap<RepoKey, Instant>,
 }
@@ -148,15 +148,15 @@ async fn look_round(gateway: &WorkServices, judged: &mut JudgedRepos, poll: Dura
 async fn judge_guides(
     gateway: &WorkServices,
     repo: &Repo,
-    last: Option<&Judged>,
-) -> Result<Option<Judged>, JudgeError> {
+    last: Option<&JudgedInput>,
+) -> Result<Option<JudgedInput>, JudgeError> {
     let Some(base) = BaseCopy::take(&gateway.git, repo).await? else { return Ok(None) };
     let roles = own_roles(gateway, repo);
     let (at, uid, commit) = (Instant::now(), repo.uid(), base.commit.clone());
     let servers = repo.spec.mcp_servers.iter().map(|server| server.name.clone()).collect();
     let prepares = !repo.spec.worktree.prepared.is_none();
     let sparse = repo.spec.worktree.sparse.clone();
-    let now = Judged { at, uid, commit, roles, servers, prepares, sparse };
+    let now = JudgedInput { at, uid, commit, roles, servers, prepares, sparse };
     if last.is_some_and(|last| last.is_of(&now)) {
         return Ok(Some(now));
     }

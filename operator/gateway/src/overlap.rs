@@ -186,9 +186,9 @@ async fn find_others(
     if threads.is_empty() {
         return Vec::new();
     }
-    let mut known = Known::default();
+    let mut known = KnownBranches::default();
     match take_survey(&gateway.git, repo, own).await {
-        Ok(survey) => known = Known::read(gateway, &survey, own, &threads).await,
+        Ok(survey) => known = KnownBranches::read(gateway, &survey, own, &threads).await,
         // The result is only a warning, so an error keeps nobody from working.
         Err(error) => tracing::warn!(%error, "branch_survey_failed"),
     }
@@ -200,12 +200,12 @@ async fn find_others(
 
 /// Changes of the branches, and the contacts of the caller's own branch with others, by branch.
 #[derive(Default)]
-struct Known {
+struct KnownBranches {
     changes: BTreeMap<String, Arc<BranchChange>>,
     met: BTreeMap<String, (BranchContact, TextMerge)>,
 }
 
-impl Known {
+impl KnownBranches {
     async fn read(
         gateway: &WorkServices,
         survey: &BranchSurvey,
@@ -269,7 +269,7 @@ fn planned_files(thread: &Thread) -> Vec<String> {
     details.map(|details| details.files.clone()).unwrap_or_default()
 }
 
-fn describe_thread(thread: &Thread, mine: &[String], known: &Known) -> OtherThread {
+fn describe_thread(thread: &Thread, mine: &[String], known: &KnownBranches) -> OtherThread {
     let status = thread.status.clone().unwrap_or_default();
     let planned = planned_files(thread);
     let change = status.branch.as_ref().and_then(|branch| known.changes.get(branch));

@@ -86,7 +86,7 @@ pub struct ServerCertificates {
     namespace: String,
     names: Vec<String>,
     clock: TlsClock,
-    current: Arc<Current>,
+    current: Arc<CurrentCertificate>,
     /// The authority that signed the current certificate, and when.
     signed: Mutex<(String, Timestamp)>,
 }
@@ -112,7 +112,7 @@ impl ServerCertificates {
             namespace: args.namespace.clone(),
             names,
             clock,
-            current: Arc::new(Current(RwLock::new(key))),
+            current: Arc::new(CurrentCertificate(RwLock::new(key))),
             signed: Mutex::new((current.certificate.clone(), now)),
         })
     }
@@ -204,9 +204,9 @@ fn crypto_provider() -> Arc<rustls::crypto::CryptoProvider> {
 
 /// The server certificate that is in use.
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().clone())
     }

@@ -68,7 +68,7 @@ struct PollMemory {
     /// Time before which every change was seen.
     mark: Option<Timestamp>,
     /// Stamp of each pull request when all of it had been told.
-    told: HashMap<ThreadKey, Stamp>,
+    told: HashMap<ThreadKey, PullStamp>,
     /// Threads to look at, and threads to look at once more from a time on.
     due: HashSet<ThreadKey>,
     again: HashMap<ThreadKey, Instant>,
@@ -83,13 +83,13 @@ struct PollMemory {
 
 /// Fingerprint by which an unchanged pull request is known. The time alone is not enough: it is in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct PullStamp {
     updated: Option<String>,
     head: String,
     standing: PullState,
 }
 
-impl Stamp {
+impl PullStamp {
     fn of(pull: &GitHubPull) -> Self {
         Self {
             updated: pull.updated_at().map(str::to_owned),
@@ -126,7 +126,7 @@ impl PollMemory {
                 continue;
             };
             let is_due = match (listed.get(&known.number), self.told.get(&key)) {
-                (Some(pull), Some(told)) => Stamp::of(pull) != *told,
+                (Some(pull), Some(told)) => PullStamp::of(pull) != *told,
                 // After a restart: the Thread's status says what the last process told.
                 (Some(pull), None) if is_as_told(known, pull) => {
                     self.told(&key, pull, changed.at);
@@ -149,7 +149,7 @@ impl PollMemory {
     /// Records that all of a pull request is told.
     fn told(&mut self, key: &ThreadKey, pull: &GitHubPull, asked: Option<Timestamp>) {
         self.due.remove(key);
-        self.told.insert(key.clone(), Stamp::of(pull));
+        self.told.insert(key.clone(), PullStamp::of(pull));
         let (Some(updated), asked) = (pull.updated(), asked.unwrap_or_else(Timestamp::now)) else {
             return;
         };
@@ -460,7 +460,8 @@ mod tests {
         let now = Instant::now();
         let mut memory = PollMemory::default();
         assert_eq!(memory.unchecked(&key, now), None, "it was not looked at yet");
-        let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };
+        let at =
+            |head: &str| PullStamp { updated: None, head: head.into(), standing: PullState::Open };
         memory.told.insert(key.clone(), at("a"));
         assert_eq!(memory.unchecked(&key, now).as_deref(), Some("a"));
         let failed = HeadCheck {
@@ -483,7 +484,8 @@ mod tests {
         let key = |name: &str| ThreadKey { namespace: "team".into(), name: name.into() };
         let keys = ["a", "b", "new", "pushed"].map(key);
         let mut memory = PollMemory::default();
-        let at = |head: &str| Stamp { updated: None, head: head.into(), standing: PullState::Open };
+        let at =
+            |head: &str| PullStamp { updated: None, head: head.into(), standing: PullState::Open };
         let begun = Instant::now();
         for (key, seconds) in keys.iter().zip([20, 10, 0, 30]) {
             memory.told.insert(key.clone(), at("1"));

@@ -43,13 +43,13 @@ pub struct HistoryBucket {
     /// Copy of what was read, which may be read again at any time.
     cache: HistoryVolume,
     handle: Handle,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<BucketCache>>,
     /// True once all that the volume held before is in the store.
     adopted: Arc<Mutex<bool>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct BucketCache {
     looked: HashMap<ThreadPlace, Instant>,
     listed: Option<(Instant, Vec<StoredHistory>)>,
     /// Time of the last look at the marker, and the time at which it had changed.
@@ -67,9 +67,9 @@ pub enum BucketError {
 
 /// Lets a store speak through the caller's client.
 #[derive(Clone, Debug)]
-struct Through(reqwest::Client);
+struct ClientConnector(reqwest::Client);
 
-impl HttpConnector for Through {
+impl HttpConnector for ClientConnector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.0.clone()))
     }
@@ -88,7 +88,7 @@ impl HistoryBucket {
         handle: Handle,
     ) -> Result<Self, BucketError> {
         let (scheme, prefix) = find_scheme(url)?;
-        let (address, http) = (url.to_string(), Through(http));
+        let (address, http) = (url.to_string(), ClientConnector(http));
         let store: Arc<dyn ObjectStore> = match scheme {
             ObjectStoreScheme::AmazonS3 => {
                 let built = AmazonS3Builder::from_env().with_url(address);

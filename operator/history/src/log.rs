@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 /// Fields of a line that decide whether it is there already.
 #[derive(Deserialize)]
-struct Head {
+struct LineHead {
     #[serde(default)]
     at: u64,
     source: String,
@@ -67,7 +67,7 @@ impl HistoryLog {
             taken += line.len();
             self.lines += 1;
             // A line that nobody can read counts as a line.
-            if let Ok(head) = serde_json::from_slice::<Head>(line) {
+            if let Ok(head) = serde_json::from_slice::<LineHead>(line) {
                 self.know_head(head);
             }
         }
@@ -81,7 +81,7 @@ impl HistoryLog {
         self.lines += 1;
         let told = memchr::memmem::find(head, EVENT).unwrap_or_default();
         let whole = [&head[..told], b"}"].concat();
-        if let Ok(head) = serde_json::from_slice::<Head>(&whole) {
+        if let Ok(head) = serde_json::from_slice::<LineHead>(&whole) {
             self.know_head(head);
         }
     }
@@ -200,7 +200,7 @@ impl HistoryLog {
         self.know(&line.source, line.seq, line.key.as_deref());
     }
 
-    fn know_head(&mut self, head: Head) {
+    fn know_head(&mut self, head: LineHead) {
         if head.source == GATEWAY && head.event == "opened" && self.opened.is_none() {
             self.opened = Some(head.at);
         }

@@ -51,7 +51,7 @@ pub struct ChangesPage {
 
 #[derive(Template)]
 #[template(path = "changes.html")]
-struct Changes<'a> {
+struct ChangesTemplate<'a> {
     page: &'a ChangesPage,
     visitor: &'a PageVisitor,
     tabs: String,
@@ -157,7 +157,7 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         (place, render_prose(&one.body, TextDialect::Markdown, &page.names))
     });
     let missing = page.file.is_some() && changes.patches.is_empty() && notice.is_none();
-    render_template(&Changes {
+    render_template(&ChangesTemplate {
         page,
         visitor,
         tabs,
@@ -185,7 +185,7 @@ fn format_signed(sign: char, count: Option<u64>) -> String {
     count.map(|count| format!("{sign}{}", group_digits(count))).unwrap_or_default()
 }
 
-impl Changes<'_> {
+impl ChangesTemplate<'_> {
     fn pull_link(&self) -> Option<&str> {
         let pull = self.page.summary.pull.as_ref()?;
         Some(pull.url.as_str()).filter(|url| url.starts_with("https://"))

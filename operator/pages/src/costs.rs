@@ -21,21 +21,21 @@ const ROWS: usize = 60;
 
 #[derive(Template)]
 #[template(path = "costs.html")]
-struct Costs<'a> {
+struct CostsTemplate<'a> {
     visitor: &'a PageVisitor,
     days: u64,
     total: String,
     calls: String,
     chart: Option<DayChart>,
     budgets: Vec<BudgetRow>,
-    tables: Vec<Table>,
+    tables: Vec<MoneyTable>,
     merged: Vec<MoneyRow>,
     /// Merged pull requests that are not listed.
     more: usize,
     each: String,
 }
 
-struct Table {
+struct MoneyTable {
     title: &'static str,
     /// True if the table is folded at first, since few people look for it.
     folded: bool,
@@ -44,7 +44,7 @@ struct Table {
 
 /// Spending grouped by day, person, team, repo, role and model.
 #[derive(Default)]
-struct Spending {
+struct SpendingGroups {
     all: CallTotals,
     days: BTreeMap<Date, CallTotals>,
     people: BTreeMap<String, CallTotals>,
@@ -68,7 +68,7 @@ pub fn render_costs(
     names: &UserNames,
     visitor: &PageVisitor,
 ) -> String {
-    let spending = Spending::of(threads, budgets, (days, now), names);
+    let spending = SpendingGroups::of(threads, budgets, (days, now), names);
     let (total, calls) = (show_money(spending.all.cost), spending.all.calls);
     let calls = format_count(calls, "model call");
     let cap = budgets::sum_days(budgets, spending.count_repos(threads));
@@ -76,8 +76,9 @@ pub fn render_costs(
     let more = spending.merged.len().saturating_sub(ROWS);
     let sum: NanoUsd = spending.merged.iter().map(|(_, cost)| *cost).sum();
     let each = show_money(NanoUsd(sum.0 / count));
-    let Spending { all, days: by_day, people, teams, repos, roles, models, mut merged, .. } =
-        spending;
+    let SpendingGroups {
+        all, days: by_day, people, teams, repos, roles, models, mut merged, ..
+    } = spending;
     merged.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
     let merged = merged.into_iter().take(ROWS).map(|(row, _)| row).collect();
     let by_day = by_day.into_iter().map(|(day, totals)| (day.to_string(), totals)).rev();
@@ -85,12 +86,12 @@ pub fn render_costs(
     let known = people.keys().any(|user| !user.is_empty());
     let has_teams = !teams.is_empty();
     let mut tables = vec![
-        Table::of("Person", people, all.cost, Some("person")),
-        Table::of("Team", teams, all.cost, None),
-        Table::of("Repository", repos, all.cost, Some("repo")),
-        Table::of("Role", roles, all.cost, None),
-        Table::of("Model", models, all.cost, None),
-        Table::listed("Day", by_day.collect(), all.cost, None),
+        MoneyTable::of("Person", people, all.cost, Some("person")),
+        MoneyTable::of("Team", teams, all.cost, None),
+        MoneyTable::of("Repository", repos, all.cost, Some("repo")),
+        MoneyTable::of("Role", roles, all.cost, None),
+        MoneyTable::of("Model", models, all.cost, None),
+        MoneyTable::listed("Day", by_day.collect(), all.cost, None),
     ];
     for row in &mut tables[0].rows {
         row.name = person(&row.name);
@@ -103,7 +104,7 @@ pub fn render_costs(
         tables.remove(0);
     }
     let budgets = budgets::list_budgets(budgets, names);
-    render_template(&Costs {
+    render_template(&CostsTemplate {
         visitor,
         days,
         total,
@@ -117,7 +118,7 @@ pub fn render_costs(
     })
 }
 
-impl Spending {
+impl SpendingGroups {
     fn of(
         threads: &[ListedThread],
         budgets: &[RepoBudgets],
@@ -201,7 +202,7 @@ fn first_day(today: Date, days: u64) -> Date {
     first.filter(|_| days > 0).unwrap_or(Date::MIN)
 }
 
-impl Table {
+impl MoneyTable {
     /// The most expensive first.
     fn of(
         title: &'static str,

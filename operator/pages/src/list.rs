@@ -17,7 +17,7 @@ const MOST: usize = 200;
 
 #[derive(Template)]
 #[template(path = "list.html")]
-struct List<'a> {
+struct ListTemplate<'a> {
     rows: Vec<ThreadRow>,
     filter: &'a ListFilter,
     visitor: &'a PageVisitor,
@@ -138,7 +138,7 @@ pub fn render_list(
     let older = (count > first.saturating_add(MOST)).then(|| filter.address(filter.page + 1));
     let (states, total) = (STATES, show_money(total));
     let plain = *filter == ListFilter::default();
-    render_template(&List {
+    render_template(&ListTemplate {
         rows,
         filter,
         visitor,

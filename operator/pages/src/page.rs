@@ -18,21 +18,21 @@ use crate::timeline::PageTimeline;
 
 #[derive(Template)]
 #[template(path = "items.html")]
-struct Items<'a> {
+struct ItemsTemplate<'a> {
     items: &'a [PageItem],
     base: &'a str,
 }
 
 #[derive(Template)]
 #[template(path = "steps.html")]
-struct Steps<'a> {
+struct StepsTemplate<'a> {
     steps: &'a [StepView],
     base: &'a str,
 }
 
 #[derive(Template)]
 #[template(path = "now.html")]
-struct Now<'a> {
+struct StateTemplate<'a> {
     base: &'a str,
     summary: &'a ThreadSummary,
     names: &'a UserNames,
@@ -47,7 +47,7 @@ struct Now<'a> {
 
 #[derive(Template)]
 #[template(path = "thread.html")]
-struct Thread<'a> {
+struct ThreadTemplate<'a> {
     page: &'a ThreadPage,
     visitor: &'a PageVisitor,
     /// Steps of a search.
@@ -61,7 +61,7 @@ struct Thread<'a> {
 
 #[derive(Template)]
 #[template(path = "tabs.html")]
-struct Tabs<'a> {
+struct TabsTemplate<'a> {
     base: &'a str,
     current: &'a str,
     roadmap: bool,
@@ -70,7 +70,7 @@ struct Tabs<'a> {
 
 #[derive(Template)]
 #[template(path = "one.html")]
-struct One<'a> {
+struct StepTemplate<'a> {
     base: &'a str,
     step: String,
     n: u64,
@@ -78,7 +78,7 @@ struct One<'a> {
 
 #[derive(Template)]
 #[template(path = "notice.html")]
-struct Notice<'a> {
+struct NoticeTemplate<'a> {
     title: &'a str,
     text: &'a str,
     action: Option<(&'a str, &'a str)>,
@@ -157,7 +157,7 @@ pub fn render_added(
     let steps = lines.iter().filter_map(|(n, line)| StepView::of(*n, line, names, false));
     let mut items = group_steps(steps.collect(), summary);
     add_lost_runs(&mut items, summary);
-    render_now(base, summary, names, now) + &render_template(&Items { items: &items, base })
+    render_now(base, summary, names, now) + &render_template(&ItemsTemplate { items: &items, base })
 }
 
 fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames, now: u64) -> String {
@@ -166,13 +166,26 @@ fn render_now(base: &str, summary: &ThreadSummary, names: &UserNames, now: u64) 
     let pause = summary.pause(names);
     let timeline = PageTimeline::of(&summary.spans, summary.began, summary.last);
     let spans = summary.spans.iter().map(|span| SpanRow::of(span, summary.last)).collect();
-    render_template(&Now { base, summary, names, moment: now, pause, roles, timeline, spans })
+    render_template(&StateTemplate {
+        base,
+        summary,
+        names,
+        moment: now,
+        pause,
+        roles,
+        timeline,
+        spans,
+    })
 }
 
 /// A page with all of one step.
 pub fn one_step(base: &str, n: u64, line: &HistoryLine, names: &UserNames) -> String {
     let steps: Vec<_> = StepView::of(n, line, names, true).into_iter().collect();
-    render_template(&One { base, step: render_template(&Steps { steps: &steps, base }), n })
+    render_template(&StepTemplate {
+        base,
+        step: render_template(&StepsTemplate { steps: &steps, base }),
+        n,
+    })
 }
 
 /// The page of one thread.
@@ -182,10 +195,10 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     let found: Vec<_> = page.steps.iter().filter(is_shown).cloned().collect();
     let steps = if page.query.is_empty() {
         let items = group_steps(page.steps.clone(), summary);
-        render_template(&Items { items: &items, base })
+        render_template(&ItemsTemplate { items: &items, base })
     } else {
         // Search results are not folded away, and what only the export has is none.
-        render_template(&Steps { steps: &found, base })
+        render_template(&StepsTemplate { steps: &found, base })
     };
     let now = if page.query.is_empty() {
         render_now(base, summary, &page.names, page.now)
@@ -200,7 +213,7 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     let reply = replies.filter(|_| !summary.closed);
     let reply = reply.map(|own| render_reply(base, (&own.token, &own.key), "")).unwrap_or_default();
     let found = found.len();
-    render_template(&Thread { page, visitor, found, tabs, now, asks, steps, reply })
+    render_template(&ThreadTemplate { page, visitor, found, tabs, now, asks, steps, reply })
 }
 
 /// What a thread is called: by its first words, or else by its name, as in the list.
@@ -218,12 +231,12 @@ pub(crate) fn render_tabs(
     current: &str,
     slack: bool,
 ) -> String {
-    render_template(&Tabs { base, current, roadmap: summary.roadmap.is_some(), slack })
+    render_template(&TabsTemplate { base, current, roadmap: summary.roadmap.is_some(), slack })
 }
 
 /// A page that says one thing, and where to go: an address and words.
 pub fn render_notice(title: &str, text: &str, action: Option<(&str, &str)>) -> String {
-    render_template(&Notice { title, text, action })
+    render_template(&NoticeTemplate { title, text, action })
 }
 
 impl MoneyRow {
@@ -255,7 +268,7 @@ impl SpanRow {
     }
 }
 
-impl Thread<'_> {
+impl ThreadTemplate<'_> {
     fn title(&self) -> String {
         name_thread(&self.page.base, &self.page.summary, &self.page.names)
     }
@@ -271,7 +284,7 @@ impl MoneyRow {
     }
 }
 
-impl Now<'_> {
+impl StateTemplate<'_> {
     fn cost(&self) -> String {
         show_money(self.summary.total.cost)
     }

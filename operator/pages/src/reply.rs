@@ -47,7 +47,7 @@ pub struct AskedButton {
 
 #[derive(Template)]
 #[template(path = "asks.html")]
-struct Asks<'a> {
+struct AsksTemplate<'a> {
     base: &'a str,
     replies: &'a PageReplies,
     names: &'a UserNames,
@@ -55,7 +55,7 @@ struct Asks<'a> {
 
 #[derive(Template)]
 #[template(path = "reply.html")]
-struct Reply<'a> {
+struct ReplyTemplate<'a> {
     base: &'a str,
     token: &'a str,
     key: &'a str,
@@ -73,12 +73,12 @@ struct ReplyAgain<'a> {
 
 /// Open questions with their buttons.
 pub(crate) fn render_asks(base: &str, replies: &PageReplies, names: &UserNames) -> String {
-    render_template(&Asks { base, replies, names })
+    render_template(&AsksTemplate { base, replies, names })
 }
 
 /// Renders the form for a reply, with `text` in it.
 pub(crate) fn render_reply(base: &str, (token, key): (&str, &str), text: &str) -> String {
-    render_template(&Reply { base, token, key, text, longest: LONGEST_REPLY })
+    render_template(&ReplyTemplate { base, token, key, text, longest: LONGEST_REPLY })
 }
 
 /// A page that says why a reply is not recorded, with its text to send again.
@@ -86,7 +86,7 @@ pub fn render_reply_again(base: &str, form: (&str, &str), text: &str, why: &str)
     render_template(&ReplyAgain { why, base, form: render_reply(base, form, text) })
 }
 
-impl Asks<'_> {
+impl AsksTemplate<'_> {
     fn prose(&self, text: &str) -> String {
         render_prose(text, TextDialect::Slack, self.names)
     }

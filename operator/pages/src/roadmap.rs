@@ -30,7 +30,7 @@ pub struct RoadmapPage {
 
 #[derive(Template)]
 #[template(path = "roadmap.html")]
-struct Roadmap<'a> {
+struct RoadmapTemplate<'a> {
     page: &'a RoadmapPage,
     visitor: &'a PageVisitor,
     tabs: String,
@@ -67,7 +67,7 @@ struct ItemRow<'a> {
     lasted: String,
 }
 
-impl Roadmap<'_> {
+impl RoadmapTemplate<'_> {
     fn title(&self) -> String {
         name_thread(&self.page.base, &self.page.summary, &self.page.names)
     }
@@ -76,7 +76,7 @@ impl Roadmap<'_> {
 /// The page of a roadmap.
 pub fn render_roadmap(page: &RoadmapPage, visitor: &PageVisitor) -> String {
     let tabs = render_tabs(&page.base, &page.summary, "Roadmap", page.slack);
-    render_template(&Roadmap { page, visitor, tabs, table: roadmap_table(page) })
+    render_template(&RoadmapTemplate { page, visitor, tabs, table: roadmap_table(page) })
 }
 
 /// What changes of it while it is looked at.

@@ -80,7 +80,7 @@ impl WatchScope {
         }
         let tagged = parts.enumerate().map(|(from, part)| part.map(move |event| (from, event)));
         stream::select_all(tagged)
-            .scan(Merge::new(count), |merge, (from, event)| {
+            .scan(MergedWatch::new(count), |merge, (from, event)| {
                 future::ready(Some(stream::iter(merge.take(from, event))))
             })
             .flatten()
@@ -90,7 +90,7 @@ impl WatchScope {
 
 /// Makes one watch of several: the first lists are handed on together, a later one as what it
 /// changes.
-struct Merge<K> {
+struct MergedWatch<K> {
     parts: Vec<ScopePart<K>>,
     complete: bool,
 }
@@ -101,7 +101,7 @@ struct ScopePart<K> {
     listed: bool,
 }
 
-impl<K: WatchedKind> Merge<K> {
+impl<K: WatchedKind> MergedWatch<K> {
     fn new(parts: usize) -> Self {
         let part = || ScopePart { listing: BTreeMap::new(), known: BTreeMap::new(), listed: false };
         Self { parts: std::iter::repeat_with(part).take(parts).collect(), complete: false }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn several_watches_speak_as_one() {
-        let mut merge = Merge::new(2);
+        let mut merge = MergedWatch::new(2);
         let mut take = |from, event| shown(merge.take(from, Ok(event)));
         assert_eq!(take(0, Event::Init), [""; 0]);
         assert_eq!(take(0, Event::InitApply(map("a"))), [""; 0]);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_namespace_without_rights_holds_up_nobody() {
-        let mut merge = Merge::new(2);
+        let mut merge = MergedWatch::new(2);
         let denied = || {
             let status = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
             watcher::Error::InitialListFailed(kube::Error::Api(status))

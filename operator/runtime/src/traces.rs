@@ -55,7 +55,7 @@ impl TraceExporter {
             .extend(["v1", "traces"]);
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Collector::new()?)
+            .with_http_client(SpanCollector::new()?)
             .with_endpoint(endpoint)
             .with_timeout(PATIENCE)
             .build()?;
@@ -167,13 +167,13 @@ fn mask_field(field: &mut KeyValue) {
 
 /// The way to the collector. Spans leave on a thread of their own, which waits here.
 #[derive(Debug)]
-struct Collector {
+struct SpanCollector {
     client: reqwest::Client,
     runtime: tokio::runtime::Runtime,
     told: Mutex<Option<Instant>>,
 }
 
-impl Collector {
+impl SpanCollector {
     fn new() -> anyhow::Result<Self> {
         // One crypto provider for everything; whoever comes first says which.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -198,7 +198,7 @@ impl Collector {
 }
 
 #[async_trait::async_trait]
-impl HttpClient for Collector {
+impl HttpClient for SpanCollector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let sent = self.runtime.block_on(self.send(request));
         sent.inspect_err(|error| self.complain(error))

@@ -15,18 +15,18 @@ use crate::thread_key::ThreadKey;
 
 /// Places: in all, for one Repo, and for one thread.
 #[derive(Clone, Copy, Debug)]
-struct Most {
+struct PlaceLimits {
     all: usize,
     repo: usize,
     thread: usize,
 }
 
 /// Clones and fetches: each of a thread's roles clones once, and commands may fetch besides.
-const READING: Most = Most { all: 48, repo: 40, thread: 8 };
+const READING: PlaceLimits = PlaceLimits { all: 48, repo: 40, thread: 8 };
 /// Pushes: a thread's next one waits for its turn.
-const PUSHING: Most = Most { all: 3, repo: 2, thread: 1 };
+const PUSHING: PlaceLimits = PlaceLimits { all: 3, repo: 2, thread: 1 };
 /// Limits for readings of histories.
-const HISTORIES: Most = Most { all: 4, repo: 2, thread: 2 };
+const HISTORIES: PlaceLimits = PlaceLimits { all: 4, repo: 2, thread: 2 };
 /// Time to wait for a place to read a history.
 const SOON: Duration = Duration::from_secs(10);
 /// Memory that serving a clone or fetch may need, in bytes: Git's window, deltas and bases (see
@@ -39,7 +39,7 @@ const LEAST: usize = 2;
 /// Time to wait for a place.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-impl Most {
+impl PlaceLimits {
     /// Fits as many readers as the memory allows: the last place is never one Repo's.
     fn fitting(memory: u64) -> Self {
         let fit = usize::try_from(memory / PART / EACH).unwrap_or(READING.all);
@@ -64,7 +64,7 @@ pub enum NoPlace {
 #[derive(Clone, Debug)]
 pub struct SharedPlaces {
     what: &'static str,
-    most: Most,
+    most: PlaceLimits,
     all: Arc<Semaphore>,
     repos: FairShares<RepoKey>,
     threads: FairShares<ThreadKey>,
@@ -76,13 +76,13 @@ pub struct SharedPlaces {
 #[derive(Debug)]
 pub struct SharedPlace {
     _all: OwnedSemaphorePermit,
-    _repo: Share,
-    _own: Share,
+    _repo: PlaceShare,
+    _own: PlaceShare,
 }
 
 /// A permit, and what keeps the count that it is of as long as it is taken.
 #[derive(Debug)]
-struct Share {
+struct PlaceShare {
     _permit: OwnedSemaphorePermit,
     _count: Arc<Semaphore>,
 }
@@ -98,10 +98,10 @@ impl<K> Default for FairShares<K> {
 }
 
 impl<K: Clone + Eq + Hash> FairShares<K> {
-    async fn take(&self, of: &K, most: usize, patience: Duration) -> Option<Share> {
+    async fn take(&self, of: &K, most: usize, patience: Duration) -> Option<PlaceShare> {
         let count = self.count(of, most);
         let permit = take_place(&count, patience).await?;
-        Some(Share { _permit: permit, _count: count })
+        Some(PlaceShare { _permit: permit, _count: count })
     }
 
     /// The count of one of them, which is kept as long as it is held.
@@ -120,7 +120,7 @@ impl<K: Clone + Eq + Hash> FairShares<K> {
 impl SharedPlaces {
     /// Places for clones and fetches, in a process that may use so many bytes of memory.
     pub fn for_reading(memory: Option<u64>) -> Self {
-        let most = memory.map_or(READING, Most::fitting);
+        let most = memory.map_or(READING, PlaceLimits::fitting);
         // A thread or Repo whose share is used up is told so; where memory made the share small, it
         // waits.
         let first = if most.thread < READING.thread { PATIENCE } else { Duration::ZERO };
@@ -137,7 +137,7 @@ impl SharedPlaces {
         Self::new("readings of histories", HISTORIES, (SOON, SOON))
     }
 
-    fn new(what: &'static str, most: Most, patience: (Duration, Duration)) -> Self {
+    fn new(what: &'static str, most: PlaceLimits, patience: (Duration, Duration)) -> Self {
         let all = Arc::new(Semaphore::new(most.all));
         let (repos, threads) = (FairShares::default(), FairShares::default());
         Self { what, most, all, repos, threads, patience }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn as_many_are_served_as_the_memory_has_room_for() {
         let most = |memory| {
-            let Most { all, repo, thread } = SharedPlaces::for_reading(memory).most;
+            let PlaceLimits { all, repo, thread } = SharedPlaces::for_reading(memory).most;
             (all, repo, thread)
         };
         assert_eq!(most(None), (48, 40, 8));
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_thread_has_its_share_and_all_have_theirs() {
-        let Most { all, thread: share, .. } = READING;
+        let PlaceLimits { all, thread: share, .. } = READING;
         let short = (Duration::ZERO, Duration::from_millis(50));
         let places = SharedPlaces { patience: short, ..SharedPlaces::for_reading(None) };
         let mut taken = Vec::new();

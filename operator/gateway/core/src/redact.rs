@@ -22,14 +22,14 @@ const AGAIN: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, Default)]
 pub struct RepoRedactors {
     compiled: Arc<Mutex<HashMap<String, Arc<SecretRedactor>>>>,
-    learned: Arc<Mutex<HashMap<String, Learned>>>,
+    learned: Arc<Mutex<HashMap<String, RepoRules>>>,
     /// Time at which a repository could not be asked.
     missed: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 /// Redaction and approvals that a repository asks for on its base branch.
 #[derive(Debug, Default)]
-struct Learned {
+struct RepoRules {
     /// The commit it was read from.
     commit: String,
     rules: Vec<RedactionRule>,

@@ -14,12 +14,12 @@ const FAILURES: u32 = 3;
 const OPEN: Duration = Duration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Circuit {
+struct ProviderCircuit {
     failures: u32,
     opened: Option<Instant>,
 }
 
-impl Circuit {
+impl ProviderCircuit {
     /// Returns true while the circuit is open. After five minutes one failure is enough to open it
     /// again.
     fn is_open(&self, now: Instant) -> bool {
@@ -43,7 +43,7 @@ pub struct ChosenModel {
 
 #[derive(Debug, Default)]
 pub struct CircuitBreakers {
-    circuits: Mutex<HashMap<(RepoKey, String), Circuit>>,
+    circuits: Mutex<HashMap<(RepoKey, String), ProviderCircuit>>,
 }
 
 impl CircuitBreakers {
@@ -77,7 +77,7 @@ impl CircuitBreakers {
         self.lock().remove(&(repo.clone(), model.to_owned()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(RepoKey, String), Circuit>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(RepoKey, String), ProviderCircuit>> {
         self.circuits.lock()
     }
 }

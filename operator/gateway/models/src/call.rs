@@ -163,7 +163,7 @@ async fn try_models(
 }
 
 /// An answer that has begun.
-struct Begun<'a> {
+struct BegunAnswer<'a> {
     call: BilledCall,
     response: reqwest::Response,
     /// Time of the request.
@@ -237,7 +237,7 @@ async fn begin_call<'a>(
     job: &ModelJob,
     model: &str,
     failed: impl Fn() -> bool,
-) -> Result<Begun<'a>, ModelError> {
+) -> Result<BegunAnswer<'a>, ModelError> {
     let routed = gateway.models.catalog.route(&caller.repo, model);
     let (keys, context) = (&gateway.models.keys, &gateway.context);
     let ask_where = || ModelUpstream::of(keys, context, &caller.repo, &routed.provider);
@@ -289,7 +289,7 @@ async fn begin_call<'a>(
                 }
                 let prices = facts.prices;
                 let id = routed.id.to_owned();
-                return Ok(Begun {
+                return Ok(BegunAnswer {
                     call,
                     response,
                     asked,
@@ -406,12 +406,12 @@ fn session_id(caller: &ProvenCaller) -> String {
 async fn finish_call(
     gateway: &ModelServices,
     caller: &ProvenCaller,
-    begun: Begun<'_>,
+    begun: BegunAnswer<'_>,
     job: &ModelJob,
     wanted: WantedReply,
     made: &mut MadeCall,
 ) -> Result<(), Arc<ModelError>> {
-    let Begun { mut call, response, asked, prices, estimate, upstream, unlisted, id } = begun;
+    let BegunAnswer { mut call, response, asked, prices, estimate, upstream, unlisted, id } = begun;
     let search = upstream.dialect.search_price();
     let terms = CallTerms { prices: prices.as_ref(), unlisted, estimate, search };
     if job.streams() {

@@ -119,14 +119,14 @@ async fn ask_cost(
 }
 
 #[derive(Deserialize)]
-struct Generation<'a> {
+struct GenerationAnswer<'a> {
     #[serde(borrow)]
-    data: Data<'a>,
+    data: GenerationData<'a>,
 }
 
 /// Figures as their text: none passes through a float.
 #[derive(Deserialize)]
-struct Data<'a> {
+struct GenerationData<'a> {
     #[serde(borrow)]
     id: Option<std::borrow::Cow<'a, str>>,
     #[serde(default)]
@@ -155,7 +155,7 @@ struct Data<'a> {
 /// Reads the answer about the call `id`. The tokens are the model's own, as in the usage that ends an
 /// answer, where they are told.
 fn read_cost(body: &[u8], id: &str) -> Option<(TokenUsage, Option<String>)> {
-    let Generation { data } = serde_json::from_slice(body).ok()?;
+    let GenerationAnswer { data } = serde_json::from_slice(body).ok()?;
     if data.id.is_some_and(|told| told != id) {
         return None;
     }

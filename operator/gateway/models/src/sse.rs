@@ -42,7 +42,7 @@ struct ToldUsage {
 }
 
 #[derive(Deserialize)]
-struct Chunk {
+struct StreamChunk {
     id: Option<String>,
 }
 
@@ -161,7 +161,7 @@ impl EventTap {
     /// Looks into the data of an event.
     fn look(&mut self, data: &[u8]) {
         if self.id.is_none()
-            && let Ok(Chunk { id: Some(id) }) = serde_json::from_slice(data)
+            && let Ok(StreamChunk { id: Some(id) }) = serde_json::from_slice(data)
         {
             self.id = Some(id);
         }

@@ -18,13 +18,13 @@ const LONGEST: Duration = Duration::from_secs(25);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Guard that leaves the queue soon, however the question ends.
-struct Asking<'a> {
+struct QueueGuard<'a> {
     builds: &'a BuildPlaces,
     repo: (String, String),
     who: &'a BuildClaimant,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         self.builds.leave(&self.repo, self.who);
     }
@@ -54,7 +54,7 @@ pub(super) async fn claim_build(
     })?;
     let deadline = Instant::now() + Duration::from_secs(patience.wait).min(LONGEST);
     let repo = (who.thread.namespace.clone(), caller.repo.name_any());
-    let _asking = Asking { builds: &gateway.builds, repo, who: &who };
+    let _asking = QueueGuard { builds: &gateway.builds, repo, who: &who };
     loop {
         let changed = gateway.builds.changed.notified();
         let turn = gateway.builds.ask(&gateway.work.context, &caller, &who, &claim);

@@ -10,7 +10,7 @@ use codebutler_gateway_core::github::{GitHub, GitHubPull};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
 
-use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
+use super::{LastWords, MergeProgress, ThreadEnding, commit, merge_commit};
 use crate::work::WorkServices;
 
 /// Outcome of an attempt to merge.
@@ -42,7 +42,7 @@ pub(crate) async fn merge_in_turn(
         let known = status.pull_request.and_then(|pull| pull.merge_commit);
         return Ok(known.map_or_else(|| refuse_turn("its thread was closed"), MergeTurn::Merged));
     }
-    let ending = Ending { gateway, repo, thread: &thread, github };
+    let ending = ThreadEnding { gateway, repo, thread: &thread, github };
     if let Some(commit) = merge_commit(pull)? {
         ending.merged(pull, &commit).await?;
         return Ok(MergeTurn::Merged(commit));

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::turn::let_go;
-use super::{Ending, LastWords, MergeProgress, commit, merge_commit};
+use super::{LastWords, MergeProgress, ThreadEnding, commit, merge_commit};
 use crate::parts;
 use crate::work::WorkServices;
 
@@ -53,7 +53,7 @@ pub(crate) async fn resume_merge(
     else {
         return Ok(());
     };
-    let ending = Ending { gateway, repo, thread: &thread, github };
+    let ending = ThreadEnding { gateway, repo, thread: &thread, github };
     let pull = github.pull(known.number).await?;
     if let Some(commit) = merge_commit(&pull)? {
         return ending.merged(&pull, &commit).await;
@@ -112,7 +112,7 @@ fn has_train(gateway: &WorkServices, thread: &Thread) -> bool {
     })
 }
 
-impl Ending<'_> {
+impl ThreadEnding<'_> {
     async fn try_again(&self, closing: &ThreadClosing, pull: &GitHubPull) -> Result<(), ApiError> {
         let summary = commit::summary_in(pull.body.as_deref().unwrap_or_default());
         let last = LastWords { summary, work: commit::work_of(pull) };

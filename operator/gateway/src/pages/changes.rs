@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::address::{AddressPath, AddressQuery};
 use super::door::PageViewer;
-use super::{PageProblem, Pages, base_path, parse_place};
+use super::{PageProblem, PageServices, base_path, parse_place};
 
 const NO_BRANCH: &str = "Nothing was pushed in this thread yet.";
 const NO_COPY: &str =
@@ -31,7 +31,7 @@ pub(super) struct ChangesQuery {
 
 /// Serves the changes of a branch as a page, or one of its files.
 pub(super) async fn serve_changes(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
     AddressQuery(ChangesQuery { file, from }): AddressQuery<ChangesQuery>,
@@ -57,7 +57,7 @@ pub(super) async fn serve_changes(
     Ok(Html(codebutler_pages::render_changes(&page, &viewer.visitor(&page.names))))
 }
 
-impl Pages {
+impl PageServices {
     /// The branch's changes, or a sentence that says why nothing is shown.
     async fn read_changes(
         &self,

@@ -26,7 +26,7 @@ use super::flows::SignInFlows;
 use super::issuer::{ClientRegistration, IssuerIdentity, OpenIdIssuer};
 use super::options::SignInPlan;
 use super::seal::CookieSeal;
-use super::{PageProblem, Pages};
+use super::{PageProblem, PageServices};
 
 /// Time for which a Secret that was read is cached.
 const FRESH: Duration = Duration::from_mins(1);
@@ -186,10 +186,13 @@ impl PageViewer {
     }
 }
 
-impl FromRequestParts<Pages> for PageViewer {
+impl FromRequestParts<PageServices> for PageViewer {
     type Rejection = PageProblem;
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, PageProblem> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        pages: &PageServices,
+    ) -> Result<Self, PageProblem> {
         let PageDoor::Signed(sign_in) = &pages.door else { return Ok(Self::Anyone) };
         let keys = sign_in.keys().await.map_err(|error| {
             tracing::warn!(%error, "page_sign_in_unavailable");
@@ -242,7 +245,7 @@ pub(super) struct ThreadPermit {
 }
 
 /// Channels by namespace, Repo and channel.
-type Channels = HashMap<(String, String, String), Arc<Repo>>;
+type RepoChannels = HashMap<(String, String, String), Arc<Repo>>;
 
 /// Knows which thread was held where, and who is there.
 #[derive(Clone)]
@@ -354,7 +357,7 @@ impl ThreadSight {
     ) -> Result<Vec<ListedThread>, PageProblem> {
         self.overlay_all(&mut all);
         let PageViewer::Person(person) = viewer else { return Ok(all) };
-        let (mut channels, mut threads) = (Channels::new(), Vec::new());
+        let (mut channels, mut threads) = (RepoChannels::new(), Vec::new());
         for one in all {
             let Ok(place) = one.name.parse::<ThreadPlace>() else { continue };
             let Some(origins) = self.origins(&place, &one.summary) else { continue };

@@ -10,7 +10,7 @@ use http::header::{
 use http::{Method, StatusCode};
 use url::Url;
 
-use super::Pages;
+use super::PageServices;
 use super::door::PageDoor;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -18,7 +18,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// Lets requests through that were made to these pages by their own name.
 pub(super) async fn guard_page(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     request: Request,
     next: Next,
 ) -> Response {

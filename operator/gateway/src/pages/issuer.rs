@@ -110,15 +110,15 @@ struct SlackClaims {
 
 impl AdditionalClaims for SlackClaims {}
 
-type Fields = IdTokenFields<
+type TokenFields = IdTokenFields<
     SlackClaims,
     EmptyExtraTokenFields,
     CoreGenderClaim,
     CoreJweContentEncryptionAlgorithm,
     CoreJwsSigningAlgorithm,
 >;
-type Tokens = StandardTokenResponse<Fields, CoreTokenType>;
-type Party<A, D, I, R, T, U> = Client<
+type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
+type RelyingParty<A, D, I, R, T, U> = Client<
     SlackClaims,
     CoreAuthDisplay,
     CoreGenderClaim,
@@ -163,15 +163,15 @@ pub(super) struct SignInQuestion {
 }
 
 #[derive(Debug)]
-struct Unreached(String);
+struct UnreachableIssuer(String);
 
-impl fmt::Display for Unreached {
+impl fmt::Display for UnreachableIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unreached {}
+impl std::error::Error for UnreachableIssuer {}
 
 impl OpenIdIssuer {
     pub(super) fn new(kind: SignInKind, url: &Url, dialer: OutsideDialer) -> Self {
@@ -318,7 +318,7 @@ fn lacks_key(error: &ClaimsVerificationError) -> bool {
 fn build_client(
     metadata: CoreProviderMetadata,
     own: &ClientRegistration,
-) -> Party<
+) -> RelyingParty<
     openidconnect::EndpointSet,
     openidconnect::EndpointNotSet,
     openidconnect::EndpointNotSet,
@@ -334,7 +334,7 @@ fn build_client(
 /// Describes an error by its kind, without the issuer's answer: that may hold anything.
 fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text: String = error.to_string().chars().take(200).collect();
-    if let Some(source) = error.source().filter(|source| source.is::<Unreached>()) {
+    if let Some(source) = error.source().filter(|source| source.is::<UnreachableIssuer>()) {
         text = source.to_string();
     }
     text
@@ -344,8 +344,8 @@ fn brief_error(error: &(dyn std::error::Error + 'static)) -> String {
 async fn fetch_once(
     dialer: OutsideDialer,
     request: HttpRequest,
-) -> Result<HttpResponse, Unreached> {
-    let away = |error: reqwest::Error| Unreached(error.without_url().to_string());
+) -> Result<HttpResponse, UnreachableIssuer> {
+    let away = |error: reqwest::Error| UnreachableIssuer(error.without_url().to_string());
     let request = reqwest::Request::try_from(request).map_err(away)?;
     let client = dialer.http(DialReach::Anywhere);
     let asked = tokio::time::timeout(PATIENCE, async {
@@ -357,13 +357,13 @@ async fn fetch_once(
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(away)? {
             if body.len() + chunk.len() > ANSWER {
-                return Err(Unreached("it answers too much".to_owned()));
+                return Err(UnreachableIssuer("it answers too much".to_owned()));
             }
             body.extend_from_slice(&chunk);
         }
-        built.body(body).map_err(|error| Unreached(error.to_string()))
+        built.body(body).map_err(|error| UnreachableIssuer(error.to_string()))
     });
-    asked.await.unwrap_or_else(|_| Err(Unreached("it does not answer in time".to_owned())))
+    asked.await.unwrap_or_else(|_| Err(UnreachableIssuer("it does not answer in time".to_owned())))
 }
 
 #[cfg(test)]

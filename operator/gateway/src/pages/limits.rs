@@ -27,9 +27,9 @@ pub(super) struct VisitLimits {
     copies: Arc<Semaphore>,
     diffs: Arc<Semaphore>,
     /// People with a search or an export under way: one each.
-    busy: Visitors,
+    busy: VisitorCounts,
     streams: Arc<Semaphore>,
-    watching: Visitors,
+    watching: VisitorCounts,
     patience: Duration,
 }
 
@@ -39,9 +39,9 @@ impl Default for VisitLimits {
             heavy: Arc::new(Semaphore::new(HEAVY)),
             copies: Arc::new(Semaphore::new(HEAVY)),
             diffs: Arc::new(Semaphore::new(DIFFS)),
-            busy: Visitors::default(),
+            busy: VisitorCounts::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
-            watching: Visitors::default(),
+            watching: VisitorCounts::default(),
             patience: PATIENCE,
         }
     }
@@ -114,9 +114,9 @@ impl VisitLimits {
 
 /// Resources in use per person. Cheap to clone; clones count together.
 #[derive(Clone, Debug, Default)]
-struct Visitors(Arc<Mutex<HashMap<String, usize>>>);
+struct VisitorCounts(Arc<Mutex<HashMap<String, usize>>>);
 
-impl Visitors {
+impl VisitorCounts {
     fn share(&self, person: &str, most: usize) -> Option<VisitorShare> {
         let mut all = self.0.lock();
         let count = all.entry(person.to_owned()).or_default();
@@ -131,7 +131,7 @@ impl Visitors {
 #[derive(Debug)]
 struct VisitorShare {
     person: String,
-    visitors: Visitors,
+    visitors: VisitorCounts,
 }
 
 impl Drop for VisitorShare {

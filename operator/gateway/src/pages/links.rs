@@ -10,11 +10,11 @@ use codebutler_history::ThreadPlace;
 
 use super::address::AddressPath;
 use super::door::PageViewer;
-use super::{PageProblem, Pages, parse_place};
+use super::{PageProblem, PageServices, parse_place};
 
 /// Leads to the conversation in Slack, whose address only Slack knows.
 pub(super) async fn open_slack(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Redirect, PageProblem> {
@@ -31,7 +31,7 @@ pub(super) async fn open_slack(
     Ok(Redirect::to(&link))
 }
 
-impl Pages {
+impl PageServices {
     /// The Thread that a history is of, as long as there is one with a conversation.
     pub(super) fn conversation(&self, place: &ThreadPlace) -> Option<Arc<Thread>> {
         let (namespace, name) = (place.namespace().to_owned(), place.name().to_owned());

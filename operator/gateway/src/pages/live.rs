@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::address::AddressPath;
 use super::door::PageViewer;
 use super::limits::VisitPlace;
-use super::{PageProblem, Pages, base_path, parse_place};
+use super::{PageProblem, PageServices, base_path, parse_place};
 
 /// Lines that are sent at once.
 const LINES: u64 = 100;
@@ -40,7 +40,7 @@ pub(super) struct LiveQuery {
 
 /// Serves the lines after a cursor once, as HTML.
 pub(super) async fn serve_steps(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
     Query(LiveQuery { after }): Query<LiveQuery>,
@@ -60,7 +60,7 @@ pub(super) async fn serve_steps(
 
 /// Streams new lines as server-sent events.
 pub(super) async fn serve_events(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
     Query(LiveQuery { after }): Query<LiveQuery>,
@@ -92,7 +92,7 @@ pub(super) trait LivePart: Send + 'static {
 
 /// The viewer of a stream and the thread that they watch.
 pub(super) struct PageWatcher {
-    pub pages: Pages,
+    pub pages: PageServices,
     pub viewer: PageViewer,
     pub place: ThreadPlace,
 }
@@ -102,7 +102,7 @@ pub(super) struct PageWatcher {
 /// # Errors
 /// When as many pages are followed as can be.
 pub(super) fn stream_part(
-    pages: Pages,
+    pages: PageServices,
     viewer: PageViewer,
     place: ThreadPlace,
     part: impl LivePart,
@@ -110,13 +110,13 @@ pub(super) fn stream_part(
     let held = pages.limits.stream(viewer.person())?;
     let watcher = PageWatcher { pages, viewer, place };
     let (checked, away, over) = (Instant::now(), false, false);
-    let watching = Watching { watcher, part, checked, away, over, _held: held };
+    let watching = LiveStream { watcher, part, checked, away, over, _held: held };
     let events = Sse::new(watching.stream()).keep_alive(KeepAlive::default());
     // A proxy must not gather them.
     Ok(([("x-accel-buffering", "no")], events).into_response())
 }
 
-struct Watching<P> {
+struct LiveStream<P> {
     watcher: PageWatcher,
     part: P,
     /// Time of the last check that the viewer may see the thread.
@@ -127,7 +127,7 @@ struct Watching<P> {
     _held: VisitPlace,
 }
 
-impl<P: LivePart> Watching<P> {
+impl<P: LivePart> LiveStream<P> {
     fn stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
         stream::unfold(self, |mut watching| async move {
             let event = watching.next().await?;
@@ -221,7 +221,7 @@ struct AddedLines {
 /// Reads the lines after this one; `None` if there are none. `moved`: an answer without new lines, too, since the
 /// thread stands otherwise than before.
 async fn read_added(
-    pages: &Pages,
+    pages: &PageServices,
     place: &ThreadPlace,
     after: u64,
     (progress, moved): (&BTreeMap<String, String>, bool),

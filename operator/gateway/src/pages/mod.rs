@@ -74,7 +74,7 @@ const PEOPLE: usize = 50;
 const SVG: &str = "image/svg+xml";
 
 #[derive(Clone)]
-struct Pages {
+struct PageServices {
     shelf: HistoryShelf,
     door: PageDoor,
     sight: ThreadSight,
@@ -110,14 +110,14 @@ pub fn serve_pages(
     let (mirrors, until) = (gateway.mirrors.clone(), stop.clone());
     let threads = gateway.threads.clone();
     let asked = AskedQuestions::default();
-    let pages = Pages { shelf, door, sight, threads, limits, mirrors, asked, stop: until };
+    let pages = PageServices { shelf, door, sight, threads, limits, mirrors, asked, stop: until };
     pages.offer_previews();
     let app = build_router(pages);
     tokio::spawn(port::serve_port(listener, app, PortLimits::default(), stop));
     Ok(())
 }
 
-fn build_router(pages: Pages) -> Router {
+fn build_router(pages: PageServices) -> Router {
     let asset = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
     };
@@ -158,7 +158,7 @@ fn build_router(pages: Pages) -> Router {
         .with_state(pages)
 }
 
-impl Pages {
+impl PageServices {
     /// A thread's sums, and what somebody may do with it.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ fn base_path(place: &ThreadPlace) -> String {
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct Wanted {
+struct ListQuery {
     q: String,
     state: String,
     repo: String,
@@ -243,11 +243,11 @@ struct Wanted {
 }
 
 async fn serve_list(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
-    AddressQuery(wanted): AddressQuery<Wanted>,
+    AddressQuery(wanted): AddressQuery<ListQuery>,
 ) -> Result<Html<String>, PageProblem> {
-    let Wanted { q: query, state, repo, person, cost, page } = wanted;
+    let ListQuery { q: query, state, repo, person, cost, page } = wanted;
     let filter = ListFilter { state, query, repo, person, cost, page };
     let threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     let (names, now) = (pages.names_of_all(&viewer, &threads, &[]).await, millis_now());
@@ -260,7 +260,7 @@ async fn serve_list(
 }
 
 #[derive(Deserialize)]
-struct Days {
+struct DaysQuery {
     #[serde(default = "month")]
     days: u64,
 }
@@ -270,9 +270,9 @@ const fn month() -> u64 {
 }
 
 async fn serve_costs(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
-    AddressQuery(Days { days }): AddressQuery<Days>,
+    AddressQuery(DaysQuery { days }): AddressQuery<DaysQuery>,
 ) -> Result<Html<String>, PageProblem> {
     let mut threads = pages.sight.seen(&viewer, pages.shelf.all().await?).await?;
     for one in &mut threads {
@@ -288,7 +288,7 @@ async fn serve_costs(
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct PartQuery {
     #[serde(default)]
     q: String,
     from: Option<u64>,
@@ -296,10 +296,10 @@ struct Part {
 }
 
 async fn serve_thread(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
-    AddressQuery(part): AddressQuery<Part>,
+    AddressQuery(part): AddressQuery<PartQuery>,
 ) -> Result<Response, PageProblem> {
     let place = parse_place(&namespace, &name)?;
     let query = part.q.trim().to_owned();
@@ -370,7 +370,7 @@ fn list_steps(lines: &[NumberedLine], names: &UserNames) -> Vec<StepView> {
 }
 
 async fn serve_line(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name, n)): AddressPath<(String, String, u64)>,
 ) -> Result<Html<String>, PageProblem> {
@@ -385,7 +385,7 @@ async fn serve_line(
 
 /// Ends what runs in a thread, for who may.
 async fn end_runs(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
     Form(change): Form<SignedChange>,

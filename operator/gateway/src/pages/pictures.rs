@@ -8,14 +8,14 @@ use http::header;
 
 use super::address::AddressPath;
 use super::door::PageViewer;
-use super::{PageProblem, Pages, parse_place};
+use super::{PageProblem, PageServices, parse_place};
 
 /// Type of the pictures in comparisons.
 const PNG: &str = "image/png";
 
 /// Serves the picture that a line of the history holds.
 pub(super) async fn serve_picture(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name, n)): AddressPath<(String, String, u64)>,
 ) -> Result<Response, PageProblem> {
@@ -29,7 +29,7 @@ pub(super) async fn serve_picture(
 
 /// Serves one of the pictures of a comparison.
 pub(super) async fn serve_compared(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name, n, place)): AddressPath<(String, String, u64, usize)>,
 ) -> Result<Response, PageProblem> {
@@ -43,7 +43,7 @@ pub(super) async fn serve_compared(
     Ok(answer_picture(media_type, bytes))
 }
 
-impl Pages {
+impl PageServices {
     /// The picture that a line names, by what its bytes are.
     async fn picture(
         &self,

@@ -7,9 +7,9 @@ use futures::FutureExt as _;
 use kube::ResourceExt as _;
 
 use super::door::PageViewer;
-use super::{Pages, base_path};
+use super::{PageServices, base_path};
 
-impl Pages {
+impl PageServices {
     /// Registers this as the source of link previews in Slack.
     pub(super) fn offer_previews(&self) {
         let pages = self.clone();

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::address::AddressPath;
 use super::door::{PageViewer, ThreadPermit};
 use super::signing::{self, SignedChange};
-use super::{PageProblem, Pages, base_path, parse_place};
+use super::{PageProblem, PageServices, base_path, parse_place};
 
 /// A page does not wait longer than this for its questions.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -52,7 +52,7 @@ pub(super) struct AnswerForm {
 
 /// Posts a reply that somebody wrote on a thread's page.
 pub(super) async fn post_reply(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
     Form(form): Form<ReplyForm>,
@@ -88,7 +88,7 @@ pub(super) async fn post_reply(
 
 /// Presses a button of an open question.
 pub(super) async fn press_button(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
     Form(form): Form<AnswerForm>,
@@ -117,7 +117,7 @@ fn show_remark(title: &str, text: &str, base: &str) -> Response {
 /// # Errors
 /// When another site may have asked for it, or they may not.
 pub(super) async fn require_steering(
-    pages: &Pages,
+    pages: &PageServices,
     viewer: &PageViewer,
     place: &ThreadPlace,
     change: &SignedChange,
@@ -129,7 +129,7 @@ pub(super) async fn require_steering(
 
 /// Forms of a thread's page for a person.
 pub(super) async fn offer_replies(
-    pages: &Pages,
+    pages: &PageServices,
     viewer: &PageViewer,
     (place, permit): (&ThreadPlace, &ThreadPermit),
 ) -> Option<PageReplies> {

@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use super::address::AddressPath;
 use super::door::PageViewer;
 use super::live::{LivePart, PageWatcher, stream_part};
-use super::{PageProblem, Pages, base_path, parse_place};
+use super::{PageProblem, PageServices, base_path, parse_place};
 
 /// Serves a roadmap as a page.
 pub(super) async fn serve_roadmap(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<(StatusCode, Html<String>), PageProblem> {
@@ -30,7 +30,7 @@ pub(super) async fn serve_roadmap(
 
 /// Serves only the table of the roadmap, the part that changes.
 pub(super) async fn serve_table(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Html<String>, PageProblem> {
@@ -42,7 +42,7 @@ pub(super) async fn serve_table(
 
 /// The table again whenever it is another.
 pub(super) async fn serve_events(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Response, PageProblem> {
@@ -105,7 +105,7 @@ fn list_places(summary: &ThreadSummary, own: &ThreadPlace) -> Vec<ThreadPlace> {
     items.filter_map(|item| ThreadPlace::new(own.namespace(), item.thread.as_ref()?)).collect()
 }
 
-impl Pages {
+impl PageServices {
     async fn roadmap(
         &self,
         viewer: &PageViewer,

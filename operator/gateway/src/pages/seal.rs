@@ -14,7 +14,7 @@ const LONGEST: usize = 4096;
 pub(super) struct CookieSeal(Key);
 
 #[derive(Serialize, Deserialize)]
-struct Sealed<T> {
+struct SealedValue<T> {
     until: u64,
     what: T,
 }
@@ -32,7 +32,7 @@ impl CookieSeal {
 
     /// A value that [`Self::open`] takes for the same purpose until then (seconds since 1970).
     pub(super) fn close<T: Serialize>(&self, purpose: &str, what: T, until: u64) -> Option<String> {
-        let payload = BASE64.encode(serde_json::to_vec(&Sealed { until, what }).ok()?);
+        let payload = BASE64.encode(serde_json::to_vec(&SealedValue { until, what }).ok()?);
         let mark = sign(&self.0, Self::text(purpose, &payload).as_bytes());
         Some(format!("{payload}.{}", BASE64.encode(mark)))
     }
@@ -47,7 +47,7 @@ impl CookieSeal {
         let (payload, mark) = value.split_once('.').filter(|_| value.len() <= LONGEST)?;
         let mark = BASE64.decode(mark).ok()?;
         verify(&self.0, Self::text(purpose, payload).as_bytes(), &mark).ok()?;
-        let sealed: Sealed<T> = serde_json::from_slice(&BASE64.decode(payload).ok()?).ok()?;
+        let sealed: SealedValue<T> = serde_json::from_slice(&BASE64.decode(payload).ok()?).ok()?;
         (now < sealed.until).then_some(sealed.what)
     }
 

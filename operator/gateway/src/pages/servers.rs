@@ -18,7 +18,7 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 
 use super::door::{PageViewer, read_cookies};
-use super::{PageProblem, Pages};
+use super::{PageProblem, PageServices};
 
 /// Seconds that a person may be away.
 const AWAY: u64 = 900;
@@ -26,7 +26,9 @@ const AWAY: u64 = 900;
 const TICKET: usize = 100;
 
 /// Describes this installation to authorization servers that register no clients. Anybody may read it.
-pub(super) async fn serve_client(State(pages): State<Pages>) -> Result<Json<Value>, PageProblem> {
+pub(super) async fn serve_client(
+    State(pages): State<PageServices>,
+) -> Result<Json<Value>, PageProblem> {
     describe_client(&pages.sight.context)
         .map(Json)
         .map_err(|error| PageProblem::Unknown(format!("{error}.")))
@@ -34,7 +36,7 @@ pub(super) async fn serve_client(State(pages): State<Pages>) -> Result<Json<Valu
 
 /// Sends a person with a link to the page on which they sign in.
 pub(super) async fn begin_server_signin(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     Path((namespace, repo, server, ticket)): Path<(String, String, String, String)>,
 ) -> Result<Response, PageProblem> {
@@ -50,7 +52,7 @@ pub(super) async fn begin_server_signin(
 
 /// Completes the sign-in of a person who comes back with a code.
 pub(super) async fn finish_server_signin(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     RawQuery(query): RawQuery,
     request: Request,
@@ -75,7 +77,7 @@ pub(super) async fn finish_server_signin(
 
 /// The sign-in of a ticket, if it is this person's.
 async fn find_visit(
-    pages: &Pages,
+    pages: &PageServices,
     viewer: &PageViewer,
     value: &str,
 ) -> Result<SignInVisit, PageProblem> {
@@ -124,7 +126,7 @@ fn explain_visit(visit: &SignInVisit, error: VisitError) -> PageProblem {
 
 /// The threads in which somebody was asked hear of it, and the roles that wait for it go on: the sign-in serves the
 /// whole Repo. The person waits for their own thread alone.
-async fn tell_threads(pages: &Pages, visit: &SignInVisit) {
+async fn tell_threads(pages: &PageServices, visit: &SignInVisit) {
     let (own, news) = (visit.thread(), SignInNews::of(visit));
     let threads = pages.sight.context.threads.state();
     let (own_waiting, others): (Vec<_>, Vec<_>) = threads
@@ -164,7 +166,7 @@ impl SignInNews {
     }
 
     /// Nobody is asked in this thread any more, and these roles hear why.
-    async fn tell(&self, pages: &Pages, thread: &ThreadKey, roles: &[String]) {
+    async fn tell(&self, pages: &PageServices, thread: &ThreadKey, roles: &[String]) {
         let Self { server, key, text, people } = self;
         let end = |status: &mut ThreadStatus| end_question(status, server);
         if let Err(error) = pages.threads.update(thread, end).await {
@@ -179,17 +181,17 @@ impl SignInNews {
     }
 }
 
-fn is_secure(pages: &Pages) -> bool {
+fn is_secure(pages: &PageServices) -> bool {
     pages.sight.context.pages.as_ref().is_some_and(|base| base.starts_with("https://"))
 }
 
 /// Name of the cookie. Over TLS it begins with `__Host-`, so that no other host can have set it.
-fn cookie_name(pages: &Pages) -> String {
+fn cookie_name(pages: &PageServices) -> String {
     let prefix = if is_secure(pages) { "__Host-" } else { "" };
     format!("{prefix}codebutler-server")
 }
 
-fn set_ticket(answer: &mut Response, pages: &Pages, value: &str, life: u64) {
+fn set_ticket(answer: &mut Response, pages: &PageServices, value: &str, life: u64) {
     let secure = if is_secure(pages) { "; Secure" } else { "" };
     let name = cookie_name(pages);
     // Lax: people come back from another site.

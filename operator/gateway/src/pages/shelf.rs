@@ -24,7 +24,7 @@ pub(super) type NumberedLine = (u64, Option<HistoryLine>);
 
 /// Cached index and summary of one history.
 #[derive(Default)]
-struct View {
+struct CachedView {
     index: LineIndex,
     summary: ThreadSummary,
 }
@@ -34,7 +34,7 @@ struct View {
 pub(super) struct HistoryShelf {
     store: AnyStore,
     news: HistoryNews,
-    views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<View>>>>>,
+    views: Arc<Mutex<HashMap<ThreadPlace, Arc<Mutex<CachedView>>>>>,
     /// Time of the last known removal of words from histories: older cached views are stale.
     replaced: Arc<Mutex<Option<SystemTime>>>,
     places: Arc<Semaphore>,
@@ -98,7 +98,7 @@ impl HistoryShelf {
     pub(super) async fn bytes(&self, place: &ThreadPlace) -> io::Result<u64> {
         let (own, place) = (self.clone(), place.clone());
         self.run(move || {
-            let begins = |view: &View| view.index.begun().map_or(0, |begun| begun.byte);
+            let begins = |view: &CachedView| view.index.begun().map_or(0, |begun| begun.byte);
             let begins = own.with(&place, |view| Ok(begins(view)))?;
             Ok(own.store.length(&place)?.saturating_sub(begins))
         })
@@ -157,10 +157,10 @@ impl HistoryShelf {
     fn with<T>(
         &self,
         place: &ThreadPlace,
-        what: impl FnOnce(&View) -> io::Result<T>,
+        what: impl FnOnce(&CachedView) -> io::Result<T>,
     ) -> io::Result<T> {
         if self.store.length(place)? == 0 {
-            return what(&View::default());
+            return what(&CachedView::default());
         }
         let replaced = self.store.replaced();
         if std::mem::replace(&mut *lock(&self.replaced), replaced) != replaced {

@@ -17,7 +17,7 @@ use super::door::{
 use super::flows::FlowRefusal;
 use super::issuer::{IssuerError, SignInQuestion};
 use super::visitor::VisitorAddress;
-use super::{PageProblem, Pages};
+use super::{PageProblem, PageServices};
 
 /// Seconds within which a sign-in has to be completed.
 const FLOW_LIFE: u64 = 600;
@@ -26,7 +26,7 @@ const SESSION_LIFE: u64 = 8 * 3600;
 const FLOW: &str = "flow";
 
 #[derive(Serialize, Deserialize)]
-struct Flow {
+struct SignInFlow {
     state: String,
     nonce: String,
     #[serde(default)]
@@ -57,7 +57,7 @@ pub(super) struct SignedChange {
     pub token: String,
 }
 
-fn require_signin(pages: &Pages) -> Result<&Arc<SignIn>, PageProblem> {
+fn require_signin(pages: &PageServices) -> Result<&Arc<SignIn>, PageProblem> {
     match &pages.door {
         PageDoor::Signed(sign_in) => Ok(sign_in),
         PageDoor::Open => Err(PageProblem::NoPage),
@@ -73,7 +73,7 @@ async fn read_keys(sign_in: &SignIn) -> Result<Arc<DoorKeys>, PageProblem> {
 
 /// Sends somebody to the issuer.
 pub(super) async fn begin_signin(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     Query(wanted): Query<SignInQuery>,
 ) -> Result<Response, PageProblem> {
     let sign_in = require_signin(&pages)?;
@@ -83,7 +83,7 @@ pub(super) async fn begin_signin(
         PageProblem::NoSignIn(error.advice())
     })?;
     let SignInQuestion { address, state, nonce, verifier } = question;
-    let flow = Flow { state, nonce, verifier, to: own_path(&wanted.to) };
+    let flow = SignInFlow { state, nonce, verifier, to: own_path(&wanted.to) };
     let value = keys
         .seal
         .close(FLOW, flow, seconds_now() + FLOW_LIFE)
@@ -95,7 +95,7 @@ pub(super) async fn begin_signin(
 
 /// Completes a sign-in when the issuer redirects the browser back.
 pub(super) async fn finish_signin(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     Query(returned): Query<ReturnQuery>,
     request: Request,
 ) -> Result<Response, PageProblem> {
@@ -104,7 +104,8 @@ pub(super) async fn finish_signin(
     let (parts, _) = request.into_parts();
     let name = sign_in.cookie(FLOW);
     let value = read_cookies(&parts).find(|(own, _)| *own == name).map(|(_, value)| value);
-    let flow: Option<Flow> = value.and_then(|value| keys.seal.open(FLOW, value, seconds_now()));
+    let flow: Option<SignInFlow> =
+        value.and_then(|value| keys.seal.open(FLOW, value, seconds_now()));
     let flow = flow.filter(|flow| !flow.state.is_empty() && flow.state == returned.state);
     let Some(flow) = flow else { return Err(PageProblem::SignedInLate) };
     if !returned.error.is_empty() || returned.code.is_empty() {
@@ -145,7 +146,7 @@ pub(super) async fn finish_signin(
 
 /// Forgets who somebody is: a copy of the cookie is worth nothing then, either.
 pub(super) async fn sign_out(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     Form(change): Form<SignedChange>,
 ) -> Result<Response, PageProblem> {

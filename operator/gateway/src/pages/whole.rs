@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::address::AddressPath;
 use super::door::PageViewer;
-use super::{PageProblem, Pages, parse_place};
+use super::{PageProblem, PageServices, parse_place};
 
 /// Read at once, and handed out.
 const CHUNK: u64 = 256 * 1024;
@@ -30,7 +30,7 @@ const STRIDE: u64 = 1024;
 
 /// Serves a history as raw lines, as they are stored.
 pub(super) async fn serve_lines(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Response, PageProblem> {
@@ -69,7 +69,7 @@ pub(super) async fn serve_lines(
 
 /// Serves a history as a trajectory.
 pub(super) async fn serve_trajectory(
-    State(pages): State<Pages>,
+    State(pages): State<PageServices>,
     viewer: PageViewer,
     AddressPath((namespace, name)): AddressPath<(String, String)>,
 ) -> Result<Response, PageProblem> {

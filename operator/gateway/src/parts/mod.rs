@@ -49,7 +49,7 @@ enum PartsError {
 
 /// Cache that saves requests to Slack. It may be lost.
 #[derive(Default)]
-struct Desk {
+struct PartsCache {
     links: HashMap<ThreadKey, String>,
     shown: HashMap<ThreadKey, String>,
     /// Conversations whose message says how it ended.
@@ -59,13 +59,13 @@ struct Desk {
 /// Looks after all requests in parts until the gateway stops.
 pub async fn run_parts(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    let parts = PartsReconciler { gateway, desk: Desk::default() };
+    let parts = PartsReconciler { gateway, desk: PartsCache::default() };
     drive_one_by_one(queue, &gateway.shutdown, parts).await;
 }
 
 struct PartsReconciler<'a> {
     gateway: &'a WorkServices,
-    desk: Desk,
+    desk: PartsCache,
 }
 
 impl ThreadReconciler for PartsReconciler<'_> {
@@ -92,7 +92,7 @@ fn is_candidate(thread: &Thread) -> bool {
     open && split.is_some() && thread.conversation().is_some()
 }
 
-impl Desk {
+impl PartsCache {
     async fn look_at(
         &mut self,
         gateway: &WorkServices,

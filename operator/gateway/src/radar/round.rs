@@ -26,7 +26,7 @@ use crate::work::WorkServices;
 const MAX_TOLD: usize = 24;
 
 /// A branch with what it changes.
-struct Branch {
+struct ComparedBranch {
     thread: Arc<Thread>,
     side: BranchSide,
     tip: String,
@@ -34,7 +34,7 @@ struct Branch {
 }
 
 /// Two branches that touch, by index.
-struct Pair {
+struct TouchingPair {
     sides: (usize, usize),
     contact: Arc<BranchContact>,
     merged: TriedMerge,
@@ -50,7 +50,7 @@ pub(super) struct RadarMemory {
 }
 
 impl RadarMemory {
-    fn learn(&mut self, base: &str, branches: &[Branch]) {
+    fn learn(&mut self, base: &str, branches: &[ComparedBranch]) {
         if self.base != base {
             *self = Self { base: base.to_owned(), ..Self::default() };
         }
@@ -91,7 +91,7 @@ pub(super) async fn look_around(
     let branches = observe_branches(gateway, &survey, threads).await;
     let past = find_behind(gateway, repo, &survey, &branches).await;
     let pairs = pair_branches(gateway, &survey, &branches, memory).await;
-    let mut of_branch: Vec<Vec<&Pair>> = branches.iter().map(|_| Vec::new()).collect();
+    let mut of_branch: Vec<Vec<&TouchingPair>> = branches.iter().map(|_| Vec::new()).collect();
     for pair in &pairs {
         of_branch[pair.sides.0].push(pair);
         of_branch[pair.sides.1].push(pair);
@@ -103,17 +103,17 @@ pub(super) async fn look_around(
         let before = radar_status(&branch.thread);
         let (mut after, words) = decide_radar(&branch.side, &before, &met);
         let (base, response) = match &past[at] {
-            Standing::Past(past) => {
+            BaseState::Past(past) => {
                 let mode = repo.spec.branches.unwrap_or_default().update;
                 let (base, response) =
                     judge_base(&past.as_seen(repo, branch), mode, before.base.as_ref());
                 (Some(base), response)
             }
-            Standing::Current => {
+            BaseState::Current => {
                 end_offer(gateway, branch).await;
                 (None, None)
             }
-            Standing::Unknown => (before.base.clone(), None),
+            BaseState::Unknown => (before.base.clone(), None),
         };
         after.base = base;
         summarize_radar(&mut after);
@@ -143,7 +143,7 @@ async fn observe_branches(
     gateway: &WorkServices,
     survey: &BranchSurvey,
     threads: Vec<Arc<Thread>>,
-) -> Vec<Branch> {
+) -> Vec<ComparedBranch> {
     let mut all = Vec::new();
     for thread in threads {
         let Some((name, tip)) =
@@ -159,7 +159,7 @@ async fn observe_branches(
             size: change.size,
         };
         let tip = tip.to_owned();
-        all.push(Branch { thread, side, tip, change });
+        all.push(ComparedBranch { thread, side, tip, change });
     }
     all
 }
@@ -175,9 +175,9 @@ fn is_only_roadmap(contact: &BranchContact) -> bool {
 async fn pair_branches(
     gateway: &WorkServices,
     survey: &BranchSurvey,
-    branches: &[Branch],
+    branches: &[ComparedBranch],
     memory: &mut RadarMemory,
-) -> Vec<Pair> {
+) -> Vec<TouchingPair> {
     memory.learn(&survey.base, branches);
     let mut found = Vec::new();
     for (one, first) in branches.iter().enumerate() {
@@ -205,7 +205,7 @@ async fn pair_branches(
             || stack::is_above(gateway, other, &one.name_any());
         // That they meet is no news to anybody, as long as both can be merged.
         if !(is_known && merged.text == TextMerge::Clean) {
-            pairs.push(Pair { sides, contact, merged });
+            pairs.push(TouchingPair { sides, contact, merged });
         }
     }
     pairs
@@ -218,7 +218,7 @@ struct Past {
     merged: TriedMerge,
 }
 
-enum Standing {
+enum BaseState {
     Past(Past),
     /// The branch lacks nothing, or has nothing of its own.
     Current,
@@ -227,7 +227,7 @@ enum Standing {
 }
 
 impl Past {
-    fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &Branch) -> current::BranchPast<'a> {
+    fn as_seen<'a>(&'a self, repo: &'a Repo, branch: &ComparedBranch) -> current::BranchPast<'a> {
         let status = branch.thread.status.as_ref();
         let pull = status.and_then(|status| status.pull_request.as_ref());
         current::BranchPast {
@@ -248,13 +248,13 @@ async fn find_behind(
     gateway: &WorkServices,
     repo: &Repo,
     survey: &BranchSurvey,
-    branches: &[Branch],
-) -> Vec<Standing> {
+    branches: &[ComparedBranch],
+) -> Vec<BaseState> {
     let apart = survey.apart().await.unwrap_or_else(|error| {
         tracing::warn!(repo = repo.name_any(), %error, "branch_comparison_failed");
         HashMap::new()
     });
-    let ends = |branch: &Branch| {
+    let ends = |branch: &ComparedBranch| {
         let closing = branch.thread.status.as_ref().and_then(|status| status.closing.as_ref());
         closing.is_some_and(|closing| closing.choice.is_some())
     };
@@ -263,13 +263,13 @@ async fn find_behind(
         let apart = apart.get(&branch.tip).filter(|_| !ends(branch));
         let left = match apart {
             // The branch below is brought up to date first, and this one with it.
-            _ if stack::is_for_branch_below(gateway, &branch.thread) => Err(Standing::Current),
-            _ if stack::awaits_upkeep(gateway, &branch.thread) => Err(Standing::Unknown),
-            None => Err(Standing::Unknown),
-            Some(apart) if apart.behind == 0 || apart.ahead == 0 => Err(Standing::Current),
+            _ if stack::is_for_branch_below(gateway, &branch.thread) => Err(BaseState::Current),
+            _ if stack::awaits_upkeep(gateway, &branch.thread) => Err(BaseState::Unknown),
+            None => Err(BaseState::Unknown),
+            Some(apart) if apart.behind == 0 || apart.ahead == 0 => Err(BaseState::Current),
             Some(apart) => {
                 let left = gateway.branches.left(survey, &branch.tip).await;
-                left.map(|left| (apart.behind, left)).ok_or(Standing::Unknown)
+                left.map(|left| (apart.behind, left)).ok_or(BaseState::Unknown)
             }
         };
         found.push(left);
@@ -293,7 +293,7 @@ async fn find_behind(
                 } else {
                     gateway.branches.merge_above(survey, &branch.tip, &below).await
                 };
-                Standing::Past(Past { behind, left, merged })
+                BaseState::Past(Past { behind, left, merged })
             }
         });
     }
@@ -304,7 +304,7 @@ async fn find_behind(
 async fn answer_base(
     gateway: &WorkServices,
     repo: &Repo,
-    branch: &Branch,
+    branch: &ComparedBranch,
     after: &mut BranchRadar,
     response: RadarResponse,
 ) {
@@ -331,7 +331,7 @@ async fn answer_base(
 }
 
 /// Withdraws the offer to bring a branch up to date once it is.
-async fn end_offer(gateway: &WorkServices, branch: &Branch) {
+async fn end_offer(gateway: &WorkServices, branch: &ComparedBranch) {
     let offered = branch.thread.status.as_ref().is_some_and(|status| status.update_offer.is_some());
     let key = ThreadKey::from(&*branch.thread);
     if offered && let Err(error) = gateway.slack.end_update_offer(&key).await {
@@ -339,12 +339,16 @@ async fn end_offer(gateway: &WorkServices, branch: &Branch) {
     }
 }
 
-fn branch_tips(one: &Branch, other: &Branch) -> (String, String) {
+fn branch_tips(one: &ComparedBranch, other: &ComparedBranch) -> (String, String) {
     (one.tip.clone().min(other.tip.clone()), one.tip.clone().max(other.tip.clone()))
 }
 
 /// A pair as one of its branches sees it.
-fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> MetBranch<'a> {
+fn seen_from<'a>(
+    at: usize,
+    pair: &'a TouchingPair,
+    branches: &'a [ComparedBranch],
+) -> MetBranch<'a> {
     let (one, other) = pair.sides;
     MetBranch {
         other: &branches[if one == at { other } else { one }].side,
@@ -359,7 +363,7 @@ fn seen_from<'a>(at: usize, pair: &'a Pair, branches: &'a [Branch]) -> MetBranch
 async fn settle_radar(
     gateway: &WorkServices,
     repo: &Repo,
-    branch: &Branch,
+    branch: &ComparedBranch,
     mut after: BranchRadar,
     words: Vec<RadarNotice>,
     left: &mut usize,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::decide::{ItemStanding, RoadmapFacts};
 use super::noted::{NotedStanding, note_item};
-use super::{Desk, stack};
+use super::{RoadmapCache, stack};
 use crate::work::WorkServices;
 
 /// Minimum age of a question: one that is answered at once is worth no commit, and no item on its branch.
@@ -30,7 +30,7 @@ pub(super) struct NoteTaken {
     done: bool,
 }
 
-impl Desk {
+impl RoadmapCache {
     /// Brings the branches of items up to date.
     pub(super) async fn keep_branches(
         &mut self,

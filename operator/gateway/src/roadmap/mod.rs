@@ -60,7 +60,7 @@ type RepoKey = (String, String);
 
 /// Cache that saves requests. It may be lost.
 #[derive(Default)]
-struct Desk {
+struct RoadmapCache {
     files: HashMap<RepoKey, KnownFile>,
     /// Text of a conversation's dashboard, and the time of its latest edit.
     shown: HashMap<ThreadKey, (Instant, String)>,
@@ -112,14 +112,14 @@ pub async fn run_roadmaps(gateway: &WorkServices, poll: Duration) {
 
 async fn run_plans(gateway: &WorkServices, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    let plans = PlanReconciler { gateway, poll, desk: Desk::default() };
+    let plans = PlanReconciler { gateway, poll, desk: RoadmapCache::default() };
     drive_one_by_one(queue, &gateway.shutdown, plans).await;
 }
 
 struct PlanReconciler<'a> {
     gateway: &'a WorkServices,
     poll: Duration,
-    desk: Desk,
+    desk: RoadmapCache,
 }
 
 impl ThreadReconciler for PlanReconciler<'_> {
@@ -140,7 +140,7 @@ fn is_candidate(thread: &Thread) -> bool {
     active && run_of(thread).is_some() && thread.conversation().is_some()
 }
 
-impl Desk {
+impl RoadmapCache {
     fn forget(&mut self, key: &ThreadKey) {
         self.shown.remove(key);
         self.over.remove(key);
@@ -332,7 +332,7 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl RoadmapCache {
     /// Tells the history what has changed, which pages show.
     async fn keep(
         &mut self,

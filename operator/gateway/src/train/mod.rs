@@ -44,7 +44,7 @@ const DASHBOARD: &str = "train-dashboard";
 
 /// Cache that saves requests. It may be lost.
 #[derive(Default)]
-struct Desk {
+struct TrainCache {
     links: HashMap<ThreadKey, String>,
     /// Text of a conversation's dashboard.
     shown: HashMap<ThreadKey, String>,
@@ -54,14 +54,14 @@ struct Desk {
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
 pub async fn run_trains(gateway: &WorkServices, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    let trains = TrainReconciler { gateway, poll, desk: Desk::default() };
+    let trains = TrainReconciler { gateway, poll, desk: TrainCache::default() };
     drive_one_by_one(queue, &gateway.shutdown, trains).await;
 }
 
 struct TrainReconciler<'a> {
     gateway: &'a WorkServices,
     poll: Duration,
-    desk: Desk,
+    desk: TrainCache,
 }
 
 impl ThreadReconciler for TrainReconciler<'_> {
@@ -107,7 +107,7 @@ fn is_asked_again(train: &MergeTrain) -> bool {
     train.approved_by.is_some() && train.answered.as_ref() != Some(&train.wanted)
 }
 
-impl Desk {
+impl TrainCache {
     async fn look_at(
         &mut self,
         gateway: &WorkServices,

@@ -24,7 +24,7 @@ const REFUSED: &str = "train-refused";
 
 /// Pull requests that are ready, in the order of merging (the smaller first, then the older), and the others with
 /// reasons.
-type Found = (Vec<ReadyPull>, Vec<(u64, String)>);
+type ReadyPulls = (Vec<ReadyPull>, Vec<(u64, String)>);
 
 /// Asks about everything that is ready, or says that nothing is.
 pub(super) async fn ask_train(
@@ -84,7 +84,7 @@ async fn find_ready(
     repo: &Arc<Repo>,
     github: &GitHub,
     parent: &Thread,
-) -> Result<Found, TrainError> {
+) -> Result<ReadyPulls, TrainError> {
     let mut found = Vec::new();
     let mut others = Vec::new();
     let (steering, key) = (OnceCell::new(), ThreadKey::from(parent));

@@ -40,22 +40,22 @@ struct PageNode {
     depth: Cell<usize>,
 }
 
-type Node = Rc<PageNode>;
+type NodeRef = Rc<PageNode>;
 
 impl PageNode {
-    fn new(name: Option<QualName>) -> Node {
+    fn new(name: Option<QualName>) -> NodeRef {
         let other = || QualName::new(None, ns!(html), local_name!(""));
         Rc::new(Self { name: name.unwrap_or_else(other), depth: Cell::new(0) })
     }
 }
 
 struct DepthCounter {
-    document: Node,
+    document: NodeRef,
     deepest: Rc<Cell<usize>>,
 }
 
 impl DepthCounter {
-    fn place(&self, child: &NodeOrText<Node>, depth: usize) {
+    fn place(&self, child: &NodeOrText<NodeRef>, depth: usize) {
         if let NodeOrText::AppendNode(node) = child {
             node.depth.set(depth);
             self.deepest.set(self.deepest.get().max(depth));
@@ -64,7 +64,7 @@ impl DepthCounter {
 }
 
 impl TreeSink for DepthCounter {
-    type Handle = Node;
+    type Handle = NodeRef;
     type Output = ();
     type ElemName<'a> = &'a QualName;
 
@@ -72,56 +72,61 @@ impl TreeSink for DepthCounter {
 
     fn parse_error(&self, _: Cow<'static, str>) {}
 
-    fn get_document(&self) -> Node {
+    fn get_document(&self) -> NodeRef {
         Rc::clone(&self.document)
     }
 
-    fn elem_name<'a>(&'a self, target: &'a Node) -> &'a QualName {
+    fn elem_name<'a>(&'a self, target: &'a NodeRef) -> &'a QualName {
         &target.name
     }
 
-    fn create_element(&self, name: QualName, _: Vec<Attribute>, _: ElementFlags) -> Node {
+    fn create_element(&self, name: QualName, _: Vec<Attribute>, _: ElementFlags) -> NodeRef {
         PageNode::new(Some(name))
     }
 
-    fn create_comment(&self, _: StrTendril) -> Node {
+    fn create_comment(&self, _: StrTendril) -> NodeRef {
         PageNode::new(None)
     }
 
-    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Node {
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> NodeRef {
         PageNode::new(None)
     }
 
-    fn append(&self, parent: &Node, child: NodeOrText<Node>) {
+    fn append(&self, parent: &NodeRef, child: NodeOrText<NodeRef>) {
         self.place(&child, parent.depth.get() + 1);
     }
 
-    fn append_based_on_parent_node(&self, element: &Node, before: &Node, child: NodeOrText<Node>) {
+    fn append_based_on_parent_node(
+        &self,
+        element: &NodeRef,
+        before: &NodeRef,
+        child: NodeOrText<NodeRef>,
+    ) {
         // Whichever of them it is put beside or into.
         self.place(&child, element.depth.get().max(before.depth.get() + 1));
     }
 
     fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
 
-    fn get_template_contents(&self, target: &Node) -> Node {
+    fn get_template_contents(&self, target: &NodeRef) -> NodeRef {
         Rc::clone(target)
     }
 
-    fn same_node(&self, one: &Node, other: &Node) -> bool {
+    fn same_node(&self, one: &NodeRef, other: &NodeRef) -> bool {
         Rc::ptr_eq(one, other)
     }
 
     fn set_quirks_mode(&self, _: QuirksMode) {}
 
-    fn append_before_sibling(&self, sibling: &Node, child: NodeOrText<Node>) {
+    fn append_before_sibling(&self, sibling: &NodeRef, child: NodeOrText<NodeRef>) {
         self.place(&child, sibling.depth.get());
     }
 
-    fn add_attrs_if_missing(&self, _: &Node, _: Vec<Attribute>) {}
+    fn add_attrs_if_missing(&self, _: &NodeRef, _: Vec<Attribute>) {}
 
-    fn remove_from_parent(&self, _: &Node) {}
+    fn remove_from_parent(&self, _: &NodeRef) {}
 
-    fn reparent_children(&self, _: &Node, _: &Node) {}
+    fn reparent_children(&self, _: &NodeRef, _: &NodeRef) {}
 }
 
 #[cfg(test)]

@@ -48,22 +48,24 @@ pub(super) fn ask_for_answers(
 ) -> Result<TeamAnswers, PluginError> {
     let mut input = BufReader::new(&mut *terminal.input);
     let output = &mut *terminal.output;
-    let mut asker = Asker { input: &mut input, output };
-    let git_url = Question::open(wanted.git_url.as_deref(), "Repository, https://host/owner/name");
+    let mut asker = TerminalPrompter { input: &mut input, output };
+    let git_url =
+        AnswerPrompt::open(wanted.git_url.as_deref(), "Repository, https://host/owner/name");
     let git_url = asker.ask(&git_url, check_repository)?;
     let repo = repo_name(&git_url);
-    let namespace = Question { usual: &repo, ..Question::open(namespace, "Namespace of the team") };
+    let namespace =
+        AnswerPrompt { usual: &repo, ..AnswerPrompt::open(namespace, "Namespace of the team") };
     let namespace = asker.ask(&namespace, check_namespace)?;
-    let channel = Question::open(wanted.channel.as_deref(), "Slack channel, an id or #name");
+    let channel = AnswerPrompt::open(wanted.channel.as_deref(), "Slack channel, an id or #name");
     let channel = asker.ask(&channel, check_channel)?;
-    let model_url = Question::open(wanted.model_url.as_deref(), "Model API");
-    let model_url = Question { usual: MODELS, ..model_url };
+    let model_url = AnswerPrompt::open(wanted.model_url.as_deref(), "Model API");
+    let model_url = AnswerPrompt { usual: MODELS, ..model_url };
     let model_url = asker.ask(&model_url, |text| check_url("model API", text))?;
     let question = presets_question();
-    let presets = Question::open(wanted.presets.as_deref(), &question);
+    let presets = AnswerPrompt::open(wanted.presets.as_deref(), &question);
     let presets = asker.ask(&presets, check_presets)?;
     let mut token = |given: Option<&str>, what: &str, begins: &str| {
-        let question = Question { is_secret: true, ..Question::open(given, what) };
+        let question = AnswerPrompt { is_secret: true, ..AnswerPrompt::open(given, what) };
         asker.ask(&question, |text| check_token(what, text, begins))
     };
     let bot_token = token(wanted.slack_bot_token.as_deref(), "Slack bot token", "xoxb-")?;
@@ -71,8 +73,10 @@ pub(super) fn ask_for_answers(
     let git_token = token(wanted.git_token.as_deref(), "Git token", "")?;
     let needs_key = model_url.host_str().is_some_and(|host| KEYED.contains(&host));
     let question = if needs_key { "Key of the model API" } else { KEY_OR_NONE };
-    let model_key =
-        Question { is_secret: true, ..Question::open(wanted.model_key.as_deref(), question) };
+    let model_key = AnswerPrompt {
+        is_secret: true,
+        ..AnswerPrompt::open(wanted.model_key.as_deref(), question)
+    };
     let model_key = asker.ask(&model_key, |text| match text {
         "" if !needs_key => Ok(NO_KEY.to_owned()),
         text => check_token("key of the model API", text, ""),
@@ -94,7 +98,7 @@ pub(super) fn ask_for_answers(
 
 /// A question, and what is known of its answer.
 #[derive(Clone, Copy)]
-struct Question<'a> {
+struct AnswerPrompt<'a> {
     /// Value of the flag, or of the environment.
     given: Option<&'a str>,
     text: &'a str,
@@ -103,26 +107,26 @@ struct Question<'a> {
     is_secret: bool,
 }
 
-impl<'a> Question<'a> {
+impl<'a> AnswerPrompt<'a> {
     const fn open(given: Option<&'a str>, text: &'a str) -> Self {
         Self { given, text, usual: "", is_secret: false }
     }
 }
 
 /// Asks questions at a terminal.
-struct Asker<'a, R> {
+struct TerminalPrompter<'a, R> {
     input: &'a mut R,
     output: &'a mut (dyn Write + Send),
 }
 
-impl<R: BufRead> Asker<'_, R> {
+impl<R: BufRead> TerminalPrompter<'_, R> {
     /// Asks until the answer is valid. A value from a flag is checked, but not asked for.
     fn ask<T>(
         &mut self,
-        question: &Question<'_>,
+        question: &AnswerPrompt<'_>,
         check: impl Fn(&str) -> Result<T, PluginError>,
     ) -> Result<T, PluginError> {
-        let Question { given, text, usual, is_secret } = *question;
+        let AnswerPrompt { given, text, usual, is_secret } = *question;
         if let Some(given) = given {
             return check(given.trim());
         }

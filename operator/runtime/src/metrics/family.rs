@@ -100,7 +100,7 @@ impl<const N: usize> FamilySpec<N> {
             MetricKind::Histogram(buckets) => buckets,
             MetricKind::Counter | MetricKind::Gauge => &[],
         };
-        let family = Family::new_with_constructor(Buckets(buckets));
+        let family = Family::new_with_constructor(HistogramBuckets(buckets));
         self.add_to(registry, family.clone());
         TimeFamily { spec: self, family }
     }
@@ -169,7 +169,7 @@ impl<const N: usize> AmountFamily<N> {
 #[derive(Clone, Debug)]
 pub struct TimeFamily<const N: usize> {
     spec: &'static FamilySpec<N>,
-    family: Family<MetricLabels<N>, Histogram, Buckets>,
+    family: Family<MetricLabels<N>, Histogram, HistogramBuckets>,
 }
 
 impl<const N: usize> TimeFamily<N> {
@@ -179,9 +179,9 @@ impl<const N: usize> TimeFamily<N> {
 }
 
 #[derive(Clone, Debug)]
-struct Buckets(&'static [f64]);
+struct HistogramBuckets(&'static [f64]);
 
-impl MetricConstructor<Histogram> for Buckets {
+impl MetricConstructor<Histogram> for HistogramBuckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
     }

@@ -17,11 +17,11 @@ const REMEMBERED: Duration = Duration::from_mins(15);
 const ENOUGH: usize = 2;
 
 /// A role of a Thread: its pods follow one another.
-type Seat = (ThreadKey, String);
+type ThreadRole = (ThreadKey, String);
 
 /// Newest report of each role's pod, for all Repos. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct EgressWalls(Arc<Mutex<HashMap<Seat, WallWord>>>);
+pub struct EgressWalls(Arc<Mutex<HashMap<ThreadRole, WallWord>>>);
 
 struct WallWord {
     /// UID of the pod that reported.
@@ -78,7 +78,7 @@ impl EgressWalls {
     }
 }
 
-fn caller_seat(caller: &ProvenCaller) -> Seat {
+fn caller_seat(caller: &ProvenCaller) -> ThreadRole {
     (caller.key(), caller.role_name().to_owned())
 }
 

@@ -11,15 +11,15 @@ const LOOKED_THROUGH: usize = 30;
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Deserialize)]
-struct Entry {
+struct ActivityEntry {
     before: String,
     after: String,
     /// Account of the mover; absent once the account is gone.
-    actor: Option<Actor>,
+    actor: Option<ActivityActor>,
 }
 
 #[derive(Deserialize)]
-struct Actor {
+struct ActivityActor {
     login: String,
 }
 
@@ -43,12 +43,15 @@ impl GitHub {
         if matches!(answer.status.as_u16(), 403 | 404 | 422) {
             return Ok(None);
         }
-        let entries: Vec<Entry> = self.client.expect(&answer, StatusCode::OK)?;
+        let entries: Vec<ActivityEntry> = self.client.expect(&answer, StatusCode::OK)?;
         Ok(read_mover(entries, (before, after)))
     }
 }
 
-fn read_mover(entries: Vec<Entry>, (before, after): (&str, Option<&str>)) -> Option<String> {
+fn read_mover(
+    entries: Vec<ActivityEntry>,
+    (before, after): (&str, Option<&str>),
+) -> Option<String> {
     let after = after.unwrap_or(NOTHING);
     let mut entries = entries.into_iter();
     let last = entries.by_ref().find(|entry| entry.after == after)?;

@@ -21,11 +21,11 @@ struct CheckRun {
     #[serde(default)]
     completed_at: Option<String>,
     #[serde(default)]
-    output: Output,
+    output: CheckOutput,
 }
 
 #[derive(Default, Deserialize)]
-struct Output {
+struct CheckOutput {
     #[serde(default)]
     title: Option<String>,
     #[serde(default)]
@@ -33,7 +33,7 @@ struct Output {
 }
 
 #[derive(Deserialize)]
-struct Status {
+struct CommitStatus {
     #[serde(default)]
     id: u64,
     context: String,
@@ -56,8 +56,8 @@ impl From<CheckRun> for HeadCheck {
     }
 }
 
-impl From<Status> for HeadCheck {
-    fn from(status: Status) -> Self {
+impl From<CommitStatus> for HeadCheck {
+    fn from(status: CommitStatus) -> Self {
         let said = text::incoming_text(&status.description.unwrap_or_default(), SUMMARY);
         Self {
             name: text::one_line(&status.context, 200),
@@ -93,7 +93,7 @@ impl GitHub {
         let (runs, statuses) = (path("check-runs"), path("status"));
         let (runs, statuses) = tokio::try_join!(
             self.client.list_in::<CheckRun>(&runs, "check_runs", ""),
-            self.client.list_in::<Status>(&statuses, "statuses", "")
+            self.client.list_in::<CommitStatus>(&statuses, "statuses", "")
         )?;
         let mut checks = Vec::new();
         match runs {
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(run(1, "queued", None).attempt, run(1, "in_progress", None).attempt);
         let status = |id: u64, state: &str| {
             let status = json!({"id": id, "context": "ci", "state": state});
-            HeadCheck::from(serde_json::from_value::<Status>(status).unwrap()).attempt
+            HeadCheck::from(serde_json::from_value::<CommitStatus>(status).unwrap()).attempt
         };
         assert_eq!(status(1, "pending"), status(2, "pending"));
         assert_ne!(status(1, "failure"), status(2, "failure"));

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{GitHub, GitHubError};
 
 #[derive(Deserialize)]
-struct Permission {
+struct MemberPermission {
     permission: String,
 }
 
@@ -44,7 +44,7 @@ impl GitHub {
                 false
             }
             _ => {
-                let said: Permission = self.client.expect(&answer, StatusCode::OK)?;
+                let said: MemberPermission = self.client.expect(&answer, StatusCode::OK)?;
                 matches!(&*said.permission, "admin" | "maintain" | "write")
             }
         };

@@ -39,13 +39,13 @@ pub enum MergeProgress {
 }
 
 #[derive(Deserialize)]
-struct Merged {
+struct MergedCommit {
     sha: String,
 }
 
 /// Merge methods that the repository allows for pull requests.
 #[derive(Deserialize)]
-struct Allowed {
+struct AllowedMethods {
     #[serde(default, rename = "allow_squash_merge")]
     squash: bool,
     #[serde(default, rename = "allow_merge_commit")]
@@ -128,11 +128,13 @@ impl GitHub {
                 Ok(Err((classify_refusal(&answer.words()), self.client.said(&answer))))
             }
             StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
-            _ => self.client.expect::<Merged>(&answer, StatusCode::OK).map(|done| Ok(done.sha)),
+            _ => {
+                self.client.expect::<MergedCommit>(&answer, StatusCode::OK).map(|done| Ok(done.sha))
+            }
         }
     }
 
-    async fn allowed(&self) -> Result<Allowed, GitHubError> {
+    async fn allowed(&self) -> Result<AllowedMethods, GitHubError> {
         let answer = self.client.get(&self.client.repo("")).await?;
         self.client.expect(&answer, StatusCode::OK)
     }

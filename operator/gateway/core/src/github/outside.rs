@@ -10,7 +10,7 @@ use super::{GitHub, GitHubError, RemarkKey, text};
 
 /// An issue, a pull request among the issues, a comment or a release.
 #[derive(Deserialize)]
-struct Made {
+struct FoundResource {
     html_url: String,
     #[serde(default)]
     body: Option<String>,
@@ -18,7 +18,7 @@ struct Made {
     labels: Vec<IssueLabel>,
 }
 
-impl Made {
+impl FoundResource {
     fn has(&self, label: &str) -> bool {
         self.labels.iter().filter_map(IssueLabel::name).any(|own| own.eq_ignore_ascii_case(label))
     }
@@ -97,7 +97,7 @@ impl GitHub {
             RemoteChange::Comment { number, .. } => {
                 self.found(&format!("issues/{number}")).await?.ok_or(GitHubError::NoIssue)?;
                 let path = self.client.repo(&format!("issues/{number}/comments"));
-                let all: Vec<Made> = self.client.list(&path).await?;
+                let all: Vec<FoundResource> = self.client.list(&path).await?;
                 Ok(all.into_iter().find(|one| key.is_in(one.body.as_ref())).map(|one| one.html_url))
             }
             RemoteChange::Release { tag, .. } => {
@@ -122,7 +122,7 @@ impl GitHub {
         keys: &[&RemarkKey],
     ) -> Result<Vec<Option<String>>, GitHubError> {
         let path = self.client.repo("issues");
-        let all: Vec<Made> = self.client.list_with(&path, "&state=all").await?;
+        let all: Vec<FoundResource> = self.client.list_with(&path, "&state=all").await?;
         let find = |key: &&RemarkKey| {
             let found = all.iter().find(|one| key.is_in(one.body.as_ref()));
             found.map(|one| one.html_url.clone())
@@ -193,7 +193,7 @@ impl GitHub {
             }
         };
         let answer = self.client.post(&self.client.repo(&path), &body).await?;
-        let made: Made = self.client.expect(&answer, StatusCode::CREATED)?;
+        let made: FoundResource = self.client.expect(&answer, StatusCode::CREATED)?;
         Ok(made.html_url)
     }
 
@@ -228,7 +228,7 @@ impl GitHub {
         self.client.expect::<serde_json::Value>(&answer, StatusCode::OK).map(|_| true)
     }
 
-    async fn found(&self, path: &str) -> Result<Option<Made>, GitHubError> {
+    async fn found(&self, path: &str) -> Result<Option<FoundResource>, GitHubError> {
         let answer = self.client.get(&self.client.repo(path)).await?;
         if matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
             return Ok(None);

@@ -66,7 +66,7 @@ pub struct GitHubPull {
     requested_reviewers: Value,
     #[serde(default)]
     requested_teams: Value,
-    head: Head,
+    head: PullHead,
     #[serde(default)]
     base: Option<PullBase>,
 }
@@ -78,7 +78,7 @@ struct PullBase {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Head {
+struct PullHead {
     sha: String,
     #[serde(default, rename = "ref")]
     branch: Option<String>,

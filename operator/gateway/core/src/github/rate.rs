@@ -17,11 +17,11 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// Rates by credential. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub struct RateLimits {
-    known: Arc<Mutex<HashMap<String, Rate>>>,
+    known: Arc<Mutex<HashMap<String, TokenRate>>>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Rate {
+struct TokenRate {
     quota: Option<RateQuota>,
     until: Option<Instant>,
     /// Limits in a row that said no time.

@@ -17,15 +17,15 @@ pub struct BranchRules {
 }
 
 #[derive(Deserialize)]
-struct Rule {
+struct BranchRule {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    parameters: Parameters,
+    parameters: RuleParameters,
 }
 
 #[derive(Default, Deserialize)]
-struct Parameters {
+struct RuleParameters {
     #[serde(default)]
     required_status_checks: Vec<RequiredCheck>,
 }
@@ -73,7 +73,7 @@ impl GitHub {
     }
 }
 
-fn read_rules(rules: Vec<Rule>) -> BranchRules {
+fn read_rules(rules: Vec<BranchRule>) -> BranchRules {
     let mut found = BranchRules::default();
     for rule in rules {
         found.queue |= rule.kind == "merge_queue";

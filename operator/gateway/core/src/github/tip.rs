@@ -15,23 +15,23 @@ pub struct BranchTip {
 }
 
 #[derive(Deserialize)]
-struct Branch {
-    commit: Commit,
+struct TipBranch {
+    commit: TipCommit,
 }
 
 #[derive(Deserialize)]
-struct Commit {
+struct TipCommit {
     sha: String,
-    commit: Content,
+    commit: CommitContent,
 }
 
 #[derive(Deserialize)]
-struct Content {
-    tree: Tree,
+struct CommitContent {
+    tree: CommitTree,
 }
 
 #[derive(Deserialize)]
-struct Tree {
+struct CommitTree {
     sha: String,
 }
 
@@ -44,7 +44,7 @@ impl GitHub {
         let answer = self.client.get(&self.client.repo(&branch_path("branches", branch))).await?;
         match answer.status {
             StatusCode::OK => {
-                let Branch { commit } = read_answer(&answer)?;
+                let TipBranch { commit } = read_answer(&answer)?;
                 Ok(Some(BranchTip { commit: commit.sha, tree: commit.commit.tree.sha }))
             }
             StatusCode::NOT_FOUND => Ok(None),

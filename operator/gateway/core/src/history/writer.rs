@@ -135,7 +135,7 @@ impl HistoryWriter {
         let full = Arc::<Notify>::default();
         let (orders, taken) = sync_channel(ORDERS);
         let (news, lost) = (HistoryNews::default(), Arc::new(AtomicU64::new(0)));
-        let desk = Desk {
+        let desk = JournalStore {
             store,
             logs: HashMap::new(),
             held: VecDeque::new(),
@@ -162,7 +162,7 @@ impl HistoryWriter {
     }
 }
 
-struct Desk<S> {
+struct JournalStore<S> {
     store: S,
     logs: HashMap<ThreadPlace, HistoryLog>,
     /// Oldest first, while the store is away.
@@ -176,7 +176,7 @@ struct Desk<S> {
     space: HistorySpace,
 }
 
-impl<S: HistoryStore> Desk<S> {
+impl<S: HistoryStore> JournalStore<S> {
     fn run(mut self, taken: &Receiver<WriteOrder>) {
         loop {
             let first = match self.again {

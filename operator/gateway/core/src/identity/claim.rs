@@ -14,7 +14,7 @@ pub(super) struct TokenClaim {
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct TokenClaims {
     #[serde(rename = "kubernetes.io")]
     kubernetes: TokenKubernetes,
 }
@@ -36,7 +36,7 @@ pub(super) fn read_claim(token: &str) -> Result<TokenClaim, RefusedToken> {
     let mut parts = token.split('.');
     let (_, claims) = (parts.next(), parts.next().ok_or(RefusedToken::Invalid)?);
     let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| RefusedToken::Invalid)?;
-    let claims: Claims = serde_json::from_slice(&claims).map_err(|_| RefusedToken::Invalid)?;
+    let claims: TokenClaims = serde_json::from_slice(&claims).map_err(|_| RefusedToken::Invalid)?;
     let TokenKubernetes { namespace, pod } = claims.kubernetes;
     let pod = pod.filter(|pod| !pod.uid.is_empty()).ok_or(RefusedToken::Unbound)?;
     Ok(TokenClaim { namespace, uid: pod.uid })

@@ -29,10 +29,10 @@ pub enum PodPart {
 ///
 /// What it answers is a hint to be checked against the object itself.
 #[derive(Clone, Debug, Default)]
-pub struct PodIndex(Arc<RwLock<Maps>>, Arc<Notify>);
+pub struct PodIndex(Arc<RwLock<PodMaps>>, Arc<Notify>);
 
 #[derive(Debug, Default)]
-struct Maps {
+struct PodMaps {
     /// Parts by namespace and pod UID. A status can repeat another Thread's UID only in its own
     /// namespace, and only the controller writes either.
     parts: HashMap<(String, String), PodPart>,
@@ -129,7 +129,7 @@ impl PodIndex {
     }
 }
 
-impl Maps {
+impl PodMaps {
     /// Sets the pods of a Thread. Returns true if one of them is new.
     fn set(&mut self, thread: &Thread) -> bool {
         let key = ThreadKey::from(thread);

@@ -43,12 +43,12 @@ pub struct ModelPrices {
     base: ModelPrice,
     /// Price of a call, whatever its tokens.
     request: NanoUsd,
-    overrides: Vec<Override>,
+    overrides: Vec<PriceOverride>,
 }
 
 /// Applies if all of its conditions do; what is absent stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Override {
+struct PriceOverride {
     /// Number of the prompt's tokens above which it applies.
     above_tokens: Option<u64>,
     /// Clock numbers of a UTC day between which it applies; past midnight if the first is the later
@@ -120,7 +120,7 @@ pub fn read_prices(listed: &Value) -> Option<ModelPrices> {
     let each = |name: &str| Some(price_amount(listed.get(name)?, 0)?.times(share, WHOLE));
     base.image = each("image_output").map_or(base.image, image_price);
     let overrides = listed.get("overrides").and_then(Value::as_array).into_iter().flatten();
-    let overrides = overrides.filter_map(|entry| Override::read(entry.as_object()?, share));
+    let overrides = overrides.filter_map(|entry| PriceOverride::read(entry.as_object()?, share));
     let request = each("request").unwrap_or_default();
     Some(ModelPrices { base, request, overrides: overrides.collect() })
 }
@@ -136,7 +136,7 @@ fn remaining_share(discount: Option<&Value>) -> u64 {
     WHOLE.checked_sub(discount.0).unwrap_or(WHOLE)
 }
 
-impl Override {
+impl PriceOverride {
     /// Reads an override. One with a condition that can't be understood counts as none: it would
     /// apply always.
     fn read(entry: &Map<String, Value>, share: u64) -> Option<Self> {

@@ -56,7 +56,7 @@ pub(crate) fn native_body(
 pub(super) fn read_sources(answer: &Value) -> Option<WebResults> {
     let blocks = answer["content"].as_array()?;
     let of_kind = |kind: &'static str| blocks.iter().filter(move |block| block["type"] == kind);
-    let mut found: Vec<Source> = Vec::new();
+    let mut found: Vec<FoundSource> = Vec::new();
     for block in of_kind("text") {
         for cited in block["citations"].as_array().into_iter().flatten() {
             let words = cited["cited_text"].as_str().or_else(|| block["text"].as_str());
@@ -74,7 +74,8 @@ pub(super) fn read_sources(answer: &Value) -> Option<WebResults> {
             failed => failure = failure.or_else(|| failed["error_code"].as_str()),
         }
     }
-    let results: Vec<WebResult> = found.into_iter().take(MOST).map(Source::into_result).collect();
+    let results: Vec<WebResult> =
+        found.into_iter().take(MOST).map(FoundSource::into_result).collect();
     let is_searched = told_searches(&answer["usage"]).unwrap_or(0) > 0;
     let note = match (answer["stop_reason"].as_str(), results.is_empty()) {
         (Some("max_tokens" | "model_context_window_exceeded"), _) => Some(CUT),
@@ -106,7 +107,7 @@ fn describe_failure(code: &str) -> &'static str {
 }
 
 /// A page that was found or cited.
-struct Source {
+struct FoundSource {
     url: String,
     title: String,
     words: Vec<String>,
@@ -115,7 +116,7 @@ struct Source {
 }
 
 /// Adds what a block says of a page to what is known of it.
-fn add_source(found: &mut Vec<Source>, block: &Value, words: &str) {
+fn add_source(found: &mut Vec<FoundSource>, block: &Value, words: &str) {
     let url = block["url"].as_str().filter(|url| url.starts_with("http"));
     let Some(url) = url.map(without_tracking).filter(|url| url.chars().count() <= 2_000) else {
         return;
@@ -124,7 +125,7 @@ fn add_source(found: &mut Vec<Source>, block: &Value, words: &str) {
     let age = block["page_age"].as_str().map(|age| short(age, 40));
     let at = found.iter().position(|source| source.url == url);
     let at = at.unwrap_or_else(|| {
-        found.push(Source { url, title: String::new(), words: Vec::new(), age: None });
+        found.push(FoundSource { url, title: String::new(), words: Vec::new(), age: None });
         found.len() - 1
     });
     let source = &mut found[at];
@@ -138,7 +139,7 @@ fn add_source(found: &mut Vec<Source>, block: &Value, words: &str) {
     }
 }
 
-impl Source {
+impl FoundSource {
     fn into_result(self) -> WebResult {
         let Self { url, title, words, age } = self;
         let age = age.filter(|age| !age.is_empty()).map(|age| format!("({age})"));

@@ -93,7 +93,7 @@ struct FoundChannel {
 }
 
 #[derive(Deserialize)]
-struct Created {
+struct CreatedChannel {
     channel: FoundChannel,
 }
 
@@ -144,7 +144,8 @@ impl Inner {
             return Ok(None);
         }
         let body = json!({"name": name});
-        let created = self.web.post::<Created>(&account.bot, "conversations.create", &body).await;
+        let created =
+            self.web.post::<CreatedChannel>(&account.bot, "conversations.create", &body).await;
         match created {
             Ok(created) => Ok(Some(created.channel.id)),
             // Created a moment ago by another replica, or there is one that the app can't see.

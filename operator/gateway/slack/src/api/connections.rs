@@ -21,7 +21,7 @@ const COMPARE: Duration = Duration::from_secs(1);
 /// Grace period in which sockets finish what they have begun.
 const FAREWELL: Duration = Duration::from_secs(8);
 
-struct Held {
+struct HeldConnection {
     channels: watch::Sender<Vec<RepoChannel>>,
     stop: CancellationToken,
 }
@@ -30,7 +30,7 @@ struct Held {
 pub(crate) async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationToken) {
     // A reply to what was opened before must not begin a conversation of its own.
     inner.opened.learn(&inner.context.threads.state());
-    let mut held: HashMap<String, Held> = HashMap::new();
+    let mut held: HashMap<String, HeldConnection> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
         let wanted = wanted_apps(&inner).await;
@@ -52,7 +52,7 @@ pub(crate) async fn hold_connections(inner: Arc<Inner>, shutdown: CancellationTo
             }
             let stop = shutdown.child_token();
             let (sender, receiver) = watch::channel(channels);
-            held.insert(app, Held { channels: sender, stop: stop.clone() });
+            held.insert(app, HeldConnection { channels: sender, stop: stop.clone() });
             tasks.spawn(hold_app(Arc::clone(&inner), token, receiver, stop));
         }
         while tasks.try_join_next().is_some() {}

@@ -52,20 +52,20 @@ pub enum ProvenPerson<'a> {
 }
 
 #[derive(Deserialize)]
-struct Members {
+struct MembersAnswer {
     members: Vec<String>,
     #[serde(default)]
-    response_metadata: Next,
+    response_metadata: NextPage,
 }
 
 #[derive(Default, Deserialize)]
-struct Next {
+struct NextPage {
     #[serde(default)]
     next_cursor: String,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct UserAnswer {
     user: FoundUser,
 }
 
@@ -204,7 +204,7 @@ impl Inner {
             if !cursor.is_empty() {
                 params.push(("cursor", &cursor));
             }
-            let page: Members =
+            let page: MembersAnswer =
                 self.web.get(&account.bot, "conversations.members", &params).await?;
             members.extend(page.members);
             cursor = page.response_metadata.next_cursor;
@@ -227,7 +227,7 @@ impl Inner {
             return Ok(user);
         }
         let params = [("email", mail)];
-        let found = self.web.get::<Found>(&account.bot, "users.lookupByEmail", &params).await;
+        let found = self.web.get::<UserAnswer>(&account.bot, "users.lookupByEmail", &params).await;
         let user = match found {
             Ok(found) => Some(found.user.id),
             Err(error) if error.code() == Some("users_not_found") => None,

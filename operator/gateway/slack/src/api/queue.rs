@@ -34,12 +34,12 @@ const REMEMBERED: usize = 1024;
 
 /// Calls that wait for each other: a method, of one app (a hash of its token), and a channel for
 /// messages.
-type Lane = (u64, &'static str, String);
+type CallLane = (u64, &'static str, String);
 
 /// All lanes of calls. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct CallQueue {
-    lanes: Arc<Mutex<HashMap<Lane, QueueState>>>,
+    lanes: Arc<Mutex<HashMap<CallLane, QueueState>>>,
     metrics: SlackMetrics,
     /// Interval between two messages of a channel.
     every: Duration,
@@ -48,7 +48,7 @@ pub(crate) struct CallQueue {
 #[derive(Debug, Default)]
 struct QueueState {
     busy: bool,
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<WaitingCall>,
     /// Number of the turn in which each conversation was last served; grows with every turn.
     served: HashMap<String, u64>,
     turns: u64,
@@ -61,7 +61,7 @@ struct QueueState {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct WaitingCall {
     thread: String,
     urgency: CallUrgency,
     /// Time until which others go before it, if it is upkeep.
@@ -91,7 +91,7 @@ pub(crate) struct QueuedCall<'a> {
 #[derive(Debug)]
 pub(crate) struct CallTurn {
     queue: CallQueue,
-    lane: Lane,
+    lane: CallLane,
     /// False where calls need not wait for each other.
     held: bool,
 }
@@ -132,9 +132,9 @@ impl CallQueue {
             let over = asked.urgency == CallUrgency::Upkeep && Instant::now() >= yields;
             let urgency = if over { CallUrgency::Awaited } else { asked.urgency };
             match self.enter(&lane, &QueuedCall { urgency, ..asked }, yields) {
-                Entered::In(turn) => break *turn,
-                Entered::Again(wait) => tokio::time::sleep(wait).await,
-                Entered::Waits(woken) => match woken.await {
+                QueueEntry::In(turn) => break *turn,
+                QueueEntry::Again(wait) => tokio::time::sleep(wait).await,
+                QueueEntry::Waits(woken) => match woken.await {
                     Ok(turn) => break turn,
                     // Can't be: a waiter is dropped with its queue only.
                     Err(_) => return CallTurn { queue: self.clone(), lane, held: false },
@@ -147,7 +147,7 @@ impl CallQueue {
         turn
     }
 
-    fn enter(&self, lane: &Lane, asked: &QueuedCall<'_>, yields: Instant) -> Entered {
+    fn enter(&self, lane: &CallLane, asked: &QueuedCall<'_>, yields: Instant) -> QueueEntry {
         let mut lanes = self.lock();
         if lanes.len() >= REMEMBERED && !lanes.contains_key(lane) {
             let now = Instant::now();
@@ -164,9 +164,9 @@ impl CallQueue {
                 .budget
                 .get_or_insert_with(|| CallBudget::full(SAVED / tier_tenths(lane.1), now));
             match budget.take(asked.urgency, self.pace(lane.1), now) {
-                CallGrant::Go => return Entered::In(Box::new(turn(false))),
+                CallGrant::Go => return QueueEntry::In(Box::new(turn(false))),
                 CallGrant::Wait(wait) if asked.urgency == CallUrgency::Upkeep => {
-                    return Entered::Again(wait);
+                    return QueueEntry::Again(wait);
                 }
                 CallGrant::Wait(wait) => state.next = state.next.max(Some(now + wait)),
             }
@@ -174,12 +174,12 @@ impl CallQueue {
         if state.busy {
             let (wake, woken) = oneshot::channel();
             let (thread, urgency) = (asked.thread.to_owned(), asked.urgency);
-            state.waiting.push_back(Waiter { thread, urgency, yields, wake });
-            return Entered::Waits(woken);
+            state.waiting.push_back(WaitingCall { thread, urgency, yields, wake });
+            return QueueEntry::Waits(woken);
         }
         state.busy = true;
         state.serve(asked.thread);
-        Entered::In(Box::new(turn(true)))
+        QueueEntry::In(Box::new(turn(true)))
     }
 
     /// Reserves the slot of a call that has its turn; returns its time, or `None` if the call may go at once.
@@ -203,7 +203,7 @@ impl CallQueue {
     }
 
     /// Ends a turn: the conversation that has waited longest is next.
-    fn pass_on(&self, lane: &Lane) {
+    fn pass_on(&self, lane: &CallLane) {
         loop {
             let waiter = {
                 let mut lanes = self.lock();
@@ -223,12 +223,12 @@ impl CallQueue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Lane, QueueState>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<CallLane, QueueState>> {
         self.lanes.lock()
     }
 }
 
-enum Entered {
+enum QueueEntry {
     In(Box<CallTurn>),
     /// No turn yet, so as not to be in the way of others: to be asked again after this time.
     Again(Duration),
@@ -244,13 +244,13 @@ impl QueueState {
         self.served.insert(thread.to_owned(), self.turns);
     }
 
-    fn pick(&mut self) -> Option<Waiter> {
-        let last = |waiter: &Waiter| self.served.get(&waiter.thread).copied().unwrap_or(0);
+    fn pick(&mut self) -> Option<WaitingCall> {
+        let last = |waiter: &WaitingCall| self.served.get(&waiter.thread).copied().unwrap_or(0);
         let now = Instant::now();
         let urgency =
-            |one: &Waiter| if one.yields <= now { CallUrgency::Awaited } else { one.urgency };
+            |one: &WaitingCall| if one.yields <= now { CallUrgency::Awaited } else { one.urgency };
         // Of equals the first: order within a conversation is kept.
-        let order = |(place, one): &(usize, &Waiter)| (urgency(one), last(one), *place);
+        let order = |(place, one): &(usize, &WaitingCall)| (urgency(one), last(one), *place);
         let (place, _) = self.waiting.iter().enumerate().min_by_key(order)?;
         let waiter = self.waiting.remove(place)?;
         self.serve(&waiter.thread);

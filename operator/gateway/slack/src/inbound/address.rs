@@ -34,7 +34,7 @@ pub(crate) fn by_role(text: &str, roles: &[String], sender: &str, last: bool) ->
         for (n, mention) in
             find_mentions(line, roles).filter(|found| found.role != sender).enumerate()
         {
-            let Mention { role, at, end } = mention;
+            let RoleMention { role, at, end } = mention;
             let (before, after) = (&line[..at], &line[end..]);
             if n == 0 && lead::begins_line(before, after) {
                 add_role(&mut found, role);
@@ -54,18 +54,18 @@ pub(crate) fn by_role(text: &str, roles: &[String], sender: &str, last: bool) ->
 }
 
 /// Mention of a role in a text, with its begin and end.
-struct Mention<'a> {
+struct RoleMention<'a> {
     role: &'a str,
     at: usize,
     end: usize,
 }
 
-fn find_mentions<'a>(text: &'a str, roles: &'a [String]) -> impl Iterator<Item = Mention<'a>> {
+fn find_mentions<'a>(text: &'a str, roles: &'a [String]) -> impl Iterator<Item = RoleMention<'a>> {
     text.match_indices(APP).filter_map(|(at, _)| {
         let before = text[..at].chars().next_back();
         let bounded = before.is_none_or(|c| !continues_word(c) || c == '_');
         let (role, length) = role_at(&text[at..], roles).filter(|_| bounded)?;
-        Some(Mention { role, at, end: at + length })
+        Some(RoleMention { role, at, end: at + length })
     })
 }
 

@@ -146,7 +146,7 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
             // Whatever else fails, fails for that.
             Ok(account) if account.lacks_scopes() => Ok(inner.standing(&account, &repo)),
             Ok(account) => {
-                let sweep = Sweep { inner, repo: &repo, channel, account: &account };
+                let sweep = ChannelSweep { inner, repo: &repo, channel, account: &account };
                 // Its own attempts find out when a socket opens again.
                 is_silent = inner.channels.socket_trouble(&account.app).is_some();
                 sweep.all().await.map(|()| inner.standing(&account, &repo))
@@ -167,14 +167,14 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
     fine
 }
 
-struct Sweep<'a> {
+struct ChannelSweep<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
     channel: &'a RepoChannel,
     account: &'a SlackAccount,
 }
 
-impl Sweep<'_> {
+impl ChannelSweep<'_> {
     async fn all(&self) -> Result<(), AccessError> {
         let cursor = self.repo.status.as_ref().and_then(|status| status.slack.cursor.clone());
         let (web, token, id) = (&self.inner.web.upkeep(), &self.account.bot, &self.channel.id);

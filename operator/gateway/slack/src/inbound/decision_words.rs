@@ -310,7 +310,7 @@ const BAD: &[&str] = &[
 
 /// Opinion that the emoji beside words express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mood {
+enum EmojiMood {
     /// No emoji beside the words.
     #[default]
     None,
@@ -320,7 +320,7 @@ enum Mood {
     Mixed,
 }
 
-impl Mood {
+impl EmojiMood {
     fn of(emoji: &str) -> Self {
         // Cut off the colour of the hand.
         let name = emoji.split("::").next().unwrap_or_default();
@@ -355,15 +355,15 @@ pub(crate) fn read_intent(text: &str) -> Option<MessageIntent> {
     let words = trimmed.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     if words.is_empty() {
         return match mood {
-            Mood::Good if is_thumb(text) => Some(MessageIntent::Approve),
-            Mood::Bad if is_thumb(text) => Some(MessageIntent::Deny),
+            EmojiMood::Good if is_thumb(text) => Some(MessageIntent::Approve),
+            EmojiMood::Bad if is_thumb(text) => Some(MessageIntent::Deny),
             _ => None,
         };
     }
     read_list(&words).filter(|intent| match intent {
         MessageIntent::Stop | MessageIntent::Revoke => true,
-        MessageIntent::Deny => matches!(mood, Mood::None | Mood::Bad),
-        _ => matches!(mood, Mood::None | Mood::Good),
+        MessageIntent::Deny => matches!(mood, EmojiMood::None | EmojiMood::Bad),
+        _ => matches!(mood, EmojiMood::None | EmojiMood::Good),
     })
 }
 
@@ -388,12 +388,12 @@ fn is_thumb(text: &str) -> bool {
 }
 
 /// The words of a text, and what the emoji behind them say; nothing where an emoji stands elsewhere.
-fn part_emoji(text: &str) -> Option<(String, Mood)> {
-    let (mut rest, mut mood) = (text, Mood::None);
+fn part_emoji(text: &str) -> Option<(String, EmojiMood)> {
+    let (mut rest, mut mood) = (text, EmojiMood::None);
     loop {
         rest = rest.trim_end();
         if let Some((before, emoji)) = last_name(rest) {
-            (rest, mood) = (before, mood.and(Mood::of(emoji)));
+            (rest, mood) = (before, mood.and(EmojiMood::of(emoji)));
             continue;
         }
         let Some(last) = rest.chars().next_back() else { break };
@@ -403,7 +403,7 @@ fn part_emoji(text: &str) -> Option<(String, Mood)> {
         }
         let at = rest.len() - last.len_utf8();
         if !modifies {
-            mood = mood.and(Mood::of(&rest[at..]));
+            mood = mood.and(EmojiMood::of(&rest[at..]));
         }
         rest = &rest[..at];
     }

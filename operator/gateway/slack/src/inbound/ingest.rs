@@ -352,7 +352,7 @@ impl Inner {
         channel: &RepoChannel,
         said: &PersonMessage,
         refused: Option<&'static str>,
-    ) -> Result<Stored, WriteError> {
+    ) -> Result<StoredInput, WriteError> {
         let now = Time(jiff::Timestamp::now());
         // The replica that serves the Repo's agents learns of it from the Thread, unless it is this one.
         let is_new = !self.handled.seen.contains(&(channel.id.clone(), said.ts.clone()));
@@ -370,7 +370,7 @@ impl Inner {
             Ok(taken)
         };
         match self.threads.try_update(key, take).await {
-            Ok((thread, taken)) => Ok(Stored { thread, taken, full: false }),
+            Ok((thread, taken)) => Ok(StoredInput { thread, taken, full: false }),
             Err(WriteError::Refused(ChangeRefusal::Full)) => {
                 // The decision has no place, but the message itself is not to be lost.
                 let plain = PersonMessage { intent: None, verdict: None, ..said.clone() };
@@ -378,7 +378,7 @@ impl Inner {
                     message_outcome::take_message(status, &plain, &channel.team, &now)
                 };
                 let (thread, _) = self.threads.try_update(key, take).await?;
-                Ok(Stored { thread, taken: TakenMessage::Message, full: true })
+                Ok(StoredInput { thread, taken: TakenMessage::Message, full: true })
             }
             Err(error) => Err(error),
         }
@@ -412,7 +412,7 @@ impl Inner {
 }
 
 /// What storing a message led to.
-struct Stored {
+struct StoredInput {
     thread: Arc<Thread>,
     taken: TakenMessage,
     full: bool,

@@ -25,7 +25,7 @@ const LOOKS: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
 
 #[derive(Deserialize)]
-struct Item {
+struct ReactionItem {
     message: StoredMessage,
 }
 
@@ -165,7 +165,7 @@ impl Inner {
         };
         let account = self.account(&repo).await?;
         let params = [("channel", channel.id.as_str()), ("timestamp", message.as_str())];
-        let found = self.web.get::<Item>(&account.bot, "reactions.get", &params).await;
+        let found = self.web.get::<ReactionItem>(&account.bot, "reactions.get", &params).await;
         match found {
             Ok(item) => Ok(Some(item.message.root().clone())),
             // The message was deleted meanwhile, or a scope is missing.

@@ -37,7 +37,7 @@ pub(crate) struct PostMeaning {
     asks: bool,
     /// Role that says it, and its latest message.
     said: Option<(String, SlackTs)>,
-    passing: Passing,
+    passing: FoundAddressees,
     now: Time,
 }
 
@@ -73,7 +73,7 @@ impl PostMeaning {
 }
 
 #[derive(Default)]
-struct Passing {
+struct FoundAddressees {
     /// The role that is woken, by which message.
     first: Option<(String, SlackTs)>,
     /// Roles that are addressed too: one at a time, as they share a worktree.
@@ -89,7 +89,7 @@ struct Passing {
 /// Most roles that wait for their turn.
 const QUEUED: usize = 8;
 
-impl Passing {
+impl FoundAddressees {
     fn of(team: &RepoTeam, sent: &[SentPart], outgoing: &OutgoingText<'_>) -> Self {
         let sender = outgoing.role_name();
         let mut found = Self::default();
@@ -206,7 +206,10 @@ pub(crate) fn read_meaning(
         }),
         asks: asks_people(message),
         said: asked.map(|ts| (role, ts)),
-        passing: Passing { together: message.together, ..Passing::of(team, sent, outgoing) },
+        passing: FoundAddressees {
+            together: message.together,
+            ..FoundAddressees::of(team, sent, outgoing)
+        },
         now: Time(jiff::Timestamp::now()),
     }
 }

@@ -139,7 +139,7 @@ pub(crate) async fn open_conversation(
     if how == ClaimedConversation::Not {
         return Err(LaterError::Claimed);
     }
-    let opening = Opening { inner, repo: &repo, account: &account, thread: &claimed };
+    let opening = ClaimedOpening { inner, repo: &repo, account: &account, thread: &claimed };
     match tokio::time::timeout(FULFIL, opening.fulfil(how)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(LaterError::Access(error))) if is_final(&error) => {
@@ -209,7 +209,7 @@ async fn tell_waiting(
 }
 
 /// A claimed Thread on its way into Slack.
-struct Opening<'a> {
+struct ClaimedOpening<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
     account: &'a SlackAccount,
@@ -221,7 +221,7 @@ struct PostedAt {
     ts: SlackTs,
 }
 
-impl Opening<'_> {
+impl ClaimedOpening<'_> {
     async fn fulfil(&self, how: ClaimedConversation) -> Result<(), LaterError> {
         let Self { inner, repo, account, thread } = *self;
         let key = ThreadKey::from(thread);

@@ -133,12 +133,12 @@ pub(crate) async fn upload_together(
 }
 
 #[derive(Deserialize)]
-struct Info {
-    file: Sharing,
+struct FileInfo {
+    file: FileSharing,
 }
 
 #[derive(Deserialize)]
-struct Sharing {
+struct FileSharing {
     /// Shares of the file, by kind of channel, and by channel.
     #[serde(default)]
     shares: HashMap<String, HashMap<String, Vec<FileShare>>>,
@@ -160,12 +160,13 @@ async fn is_shared(
 ) -> Result<bool, CallError> {
     for pause in LOOKS {
         tokio::time::sleep(pause).await;
-        let info = match inner.web.get::<Info>(&account.bot, "files.info", &[("file", id)]).await {
-            // Without the scope, it can't be known.
-            Err(error) if error.code() == Some("missing_scope") => return Ok(true),
-            Err(error) if error.code() == Some("file_not_found") => continue,
-            other => other?,
-        };
+        let info =
+            match inner.web.get::<FileInfo>(&account.bot, "files.info", &[("file", id)]).await {
+                // Without the scope, it can't be known.
+                Err(error) if error.code() == Some("missing_scope") => return Ok(true),
+                Err(error) if error.code() == Some("file_not_found") => continue,
+                other => other?,
+            };
         let here = info.file.shares.values().filter_map(|channels| channels.get(&slack.channel));
         if here.flatten().any(|share| share.thread_ts.as_ref() == Some(&slack.ts)) {
             return Ok(true);

@@ -141,7 +141,7 @@ async fn hear_conversation(
         Err(error) => return Err(error.into()),
     };
     let said = reading.as_ref().map_or(&[][..], |reading| reading.after(None));
-    let reader = Listener {
+    let reader = HandoverInput {
         team: inner.team(repo),
         channel: inner.channel(repo, &account),
         account: &account,
@@ -151,7 +151,7 @@ async fn hear_conversation(
     Ok(HeardConversation::new(said.iter().filter_map(|stored| reader.line(stored)).collect()))
 }
 
-struct Listener<'a> {
+struct HandoverInput<'a> {
     team: RepoTeam,
     channel: RepoChannel,
     account: &'a SlackAccount,
@@ -159,7 +159,7 @@ struct Listener<'a> {
     thread: &'a Thread,
 }
 
-impl Listener<'_> {
+impl HandoverInput<'_> {
     fn line(&self, stored: &StoredMessage) -> Option<HeardLine> {
         let text = stored.text.clone().unwrap_or_default();
         let line = |by, to| Some(HeardLine { ts: stored.ts.clone(), by, to, text: text.clone() });

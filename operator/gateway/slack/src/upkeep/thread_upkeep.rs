@@ -88,7 +88,7 @@ fn may_be_due(thread: &Thread) -> bool {
 }
 
 /// State of the upkeep. `patient`: Threads whose settled questions are left to somebody else, and until when.
-struct Upkeep {
+struct UpkeepReconciler {
     inner: Arc<Inner>,
     began: Instant,
     patient: Mutex<HashMap<ThreadKey, Instant>>,
@@ -98,7 +98,8 @@ struct Upkeep {
 pub(crate) async fn run_upkeep(inner: Arc<Inner>, stop: CancellationToken) {
     let queue = ThreadQueue::new(&inner.context.attended, may_be_due, (AGAIN, LONGEST));
     let learning = learn_conversations(Arc::clone(&inner), &stop);
-    let upkeep = Arc::new(Upkeep { inner, began: Instant::now(), patient: Mutex::default() });
+    let upkeep =
+        Arc::new(UpkeepReconciler { inner, began: Instant::now(), patient: Mutex::default() });
     let look = |key: ThreadKey, thread: Arc<Thread>| {
         let upkeep = Arc::clone(&upkeep);
         async move { Box::pin(upkeep.look_at(&key, &thread)).await }
@@ -122,7 +123,7 @@ async fn learn_conversations(inner: Arc<Inner>, stop: &CancellationToken) {
     }
 }
 
-impl Upkeep {
+impl UpkeepReconciler {
     async fn look_at(&self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, LaterError> {
         // With time alone something may become due.
         let Some(due) = find_due(thread, Timestamp::now()) else {

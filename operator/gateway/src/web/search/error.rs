@@ -165,7 +165,7 @@ pub(super) fn judge_answer(
     if let Some(trouble) = DialTrouble::by_status(status) {
         return SearchError::Barred { subject, trouble };
     }
-    let complaint = Complaint::read(body);
+    let complaint = BraveRefusal::read(body);
     let said = || complaint.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
     let limit = ReachedLimit::read(headers);
     let is_searxng = subject.service == SearchService::SearXng;
@@ -193,13 +193,13 @@ pub(super) fn judge_answer(
 
 /// Brave's words for a refusal: `error` in what it answers, `errors` in what it documents.
 #[derive(Debug, Default)]
-struct Complaint {
+struct BraveRefusal {
     code: Option<String>,
     /// True if the header with the key is what is wrong.
     is_about_header: bool,
 }
 
-impl Complaint {
+impl BraveRefusal {
     fn read(body: &[u8]) -> Self {
         let answer: Value = serde_json::from_slice(body).unwrap_or_default();
         let error =

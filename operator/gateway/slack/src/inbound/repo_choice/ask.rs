@@ -50,18 +50,18 @@ const LATE: &str =
 const STILL: &str = "It is still open which repository is meant: press one of the buttons, or write one of the names.";
 
 /// State that this process keeps of an unclear conversation between two looks.
-struct Look {
+struct CheckState {
     /// Newest message that was known at the last look that led nowhere else.
     heard: Option<SlackTs>,
     failures: u32,
     next: Instant,
 }
 
-type Looks = HashMap<(String, SlackTs), Look>;
+type CheckStates = HashMap<(String, SlackTs), CheckState>;
 
 /// Looks after what is unclear until told to stop. One replica does.
 pub(crate) async fn run_asking(inner: Arc<Inner>, stop: CancellationToken) {
-    let mut looks = Looks::new();
+    let mut looks = CheckStates::new();
     loop {
         let mut due = Vec::new();
         for repo in inner.context.repos.state() {
@@ -88,7 +88,7 @@ pub(crate) async fn run_asking(inner: Arc<Inner>, stop: CancellationToken) {
 }
 
 /// True if there is something to do. Pure.
-fn is_due(one: &UnclearConversation, look: Option<&Look>, now: Timestamp) -> bool {
+fn is_due(one: &UnclearConversation, look: Option<&CheckState>, now: Timestamp) -> bool {
     let Some(look) = look else { return true };
     if look.next > Instant::now() {
         return false;
@@ -104,22 +104,22 @@ fn is_late(one: &UnclearConversation, now: Timestamp) -> bool {
 }
 
 fn look_after(
-    before: Option<Look>,
+    before: Option<CheckState>,
     one: &UnclearConversation,
     outcome: Result<(), TakeError>,
-) -> Look {
+) -> CheckState {
     match outcome {
         Ok(()) => {
             // Whoever went on before the question stood there is reminded of it.
             let heard = one.asked.is_some().then(|| one.heard.clone());
-            Look { heard, failures: 0, next: Instant::now() + AGAIN }
+            CheckState { heard, failures: 0, next: Instant::now() + AGAIN }
         }
         Err(error) => {
             tracing::warn!(%error, "repo_choice_delayed");
             let failures = before.as_ref().map_or(0, |before| before.failures);
             let wait = AGAIN.saturating_mul(1 << failures.min(6)).min(LONGEST);
             let heard = before.and_then(|before| before.heard);
-            Look { heard, failures: failures.saturating_add(1), next: Instant::now() + wait }
+            CheckState { heard, failures: failures.saturating_add(1), next: Instant::now() + wait }
         }
     }
 }
@@ -136,7 +136,8 @@ async fn look_at(
     }
     let account = inner.account(repo).await?;
     let place = SlackThread { channel: id.to_owned(), ts: one.root.clone() };
-    let case = Case { inner, repo, account: &account, place: &place, sharing: &sharing, one };
+    let case =
+        UnclearCase { inner, repo, account: &account, place: &place, sharing: &sharing, one };
     match tokio::time::timeout(LOOK, case.settle()).await {
         Ok(Err(TakeError::Access(AccessError::Call(error)))) => {
             inner.failed(error.clone(), repo).await;
@@ -147,7 +148,7 @@ async fn look_at(
     }
 }
 
-struct Case<'a> {
+struct UnclearCase<'a> {
     inner: &'a Arc<Inner>,
     repo: &'a Repo,
     account: &'a SlackAccount,
@@ -161,7 +162,7 @@ struct PostedAt {
     ts: SlackTs,
 }
 
-impl Case<'_> {
+impl UnclearCase<'_> {
     async fn settle(&self) -> Result<(), TakeError> {
         let Self { inner, one, .. } = *self;
         let (web, root) = (inner.web.upkeep(), &one.root);

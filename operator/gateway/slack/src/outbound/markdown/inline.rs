@@ -12,7 +12,7 @@ use crate::outbound::mrkdwn::escape_text;
 #[derive(Default)]
 pub(super) struct InlineLine {
     text: String,
-    spans: Vec<Span>,
+    spans: Vec<MarkedSpan>,
     /// Indexes of spans that are open.
     open: Vec<usize>,
     link: Option<Link>,
@@ -23,7 +23,7 @@ pub(super) struct InlineLine {
 }
 
 /// A marker and the bytes at which its text begins and ends.
-struct Span {
+struct MarkedSpan {
     marker: char,
     from: usize,
     to: usize,
@@ -114,7 +114,7 @@ impl InlineLine {
     fn span(&mut self, marker: char) {
         self.open.push(self.spans.len());
         let at = self.text.len();
-        self.spans.push(Span { marker, from: at, to: at });
+        self.spans.push(MarkedSpan { marker, from: at, to: at });
     }
 
     fn code(&mut self, code: &CowStr<'_>) {
@@ -161,7 +161,7 @@ impl InlineLine {
 }
 
 /// True if Slack shows the marker: at the edge of a word, around something.
-fn shows_marker(text: &str, span: &Span) -> bool {
+fn shows_marker(text: &str, span: &MarkedSpan) -> bool {
     let before = text[..span.from].chars().next_back();
     let after = text[span.to..].chars().next();
     let inner = &text[span.from..span.to];

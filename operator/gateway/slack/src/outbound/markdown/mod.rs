@@ -103,9 +103,9 @@ pub(crate) fn render_whole(markdown: &str) -> RenderedMessage {
     writer.finish()
 }
 
-type Name<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
+type SnippetName<'a> = &'a dyn Fn(usize, &LongSnippet) -> String;
 
-enum Open {
+enum OpenBlock {
     Quote,
     /// A list, with the number of its next item if it is numbered.
     List(Option<u64>),
@@ -116,17 +116,17 @@ enum Open {
 struct MarkdownWriter<'a> {
     source: String,
     out: RenderedMessage,
-    open: Vec<Open>,
+    open: Vec<OpenBlock>,
     line: InlineLine,
     /// Offset in the source at which the last block ended.
     end: Option<usize>,
     /// Separator between it and the item that begins.
     gap: &'static str,
-    name: Option<Name<'a>>,
+    name: Option<SnippetName<'a>>,
 }
 
 impl<'a> MarkdownWriter<'a> {
-    fn new(markdown: &str, name: Option<Name<'a>>) -> Self {
+    fn new(markdown: &str, name: Option<SnippetName<'a>>) -> Self {
         Self {
             source: prepare_source(markdown),
             out: RenderedMessage::default(),
@@ -172,9 +172,9 @@ impl<'a> MarkdownWriter<'a> {
 
     fn start(&mut self, tag: Tag<'_>, source: &str, range: &Range<usize>) {
         match tag {
-            Tag::BlockQuote(_) => self.open.push(Open::Quote),
+            Tag::BlockQuote(_) => self.open.push(OpenBlock::Quote),
             Tag::List(first) => {
-                self.open.push(Open::List(first));
+                self.open.push(OpenBlock::List(first));
             }
             Tag::Item => {
                 self.gap = self.gap_before(source, range);
@@ -210,15 +210,15 @@ impl<'a> MarkdownWriter<'a> {
     }
 
     fn item(&mut self) {
-        let lists = self.open.iter().filter(|open| matches!(open, Open::List(_))).count();
+        let lists = self.open.iter().filter(|open| matches!(open, OpenBlock::List(_))).count();
         let marker = match self.open.last_mut() {
-            Some(Open::List(Some(number))) => {
+            Some(OpenBlock::List(Some(number))) => {
                 *number += 1;
                 format!("{}.", *number - 1)
             }
             _ => BULLETS[lists.saturating_sub(1).min(BULLETS.len() - 1)].to_owned(),
         };
-        self.open.push(Open::Item(marker));
+        self.open.push(OpenBlock::Item(marker));
     }
 
     /// Ends the text of a tight item, which has no paragraph, where a block inside it begins.
@@ -232,7 +232,7 @@ impl<'a> MarkdownWriter<'a> {
 
     /// Writes the text of a tight item, which has no paragraph.
     fn flush_item(&mut self) {
-        let fresh = matches!(self.open.last(), Some(Open::Item(marker)) if !marker.is_empty());
+        let fresh = matches!(self.open.last(), Some(OpenBlock::Item(marker)) if !marker.is_empty());
         let text = self.line.take();
         if fresh || !text.is_empty() {
             self.lines(&text, self.gap);
@@ -327,7 +327,7 @@ impl<'a> MarkdownWriter<'a> {
     }
 
     fn fresh_item(&self) -> bool {
-        matches!(self.open.last(), Some(Open::Item(marker)) if !marker.is_empty())
+        matches!(self.open.last(), Some(OpenBlock::Item(marker)) if !marker.is_empty())
     }
 
     /// Prefix of a line: quote marks, indentation, and an item's marker once.
@@ -337,19 +337,19 @@ impl<'a> MarkdownWriter<'a> {
         let last = self.open.len().saturating_sub(1);
         for (index, open) in self.open.iter_mut().enumerate() {
             match open {
-                Open::Quote => prefix.push_str("> "),
-                Open::List(_) => {
+                OpenBlock::Quote => prefix.push_str("> "),
+                OpenBlock::List(_) => {
                     if lists > 0 {
                         prefix.push_str(INDENT);
                     }
                     lists += 1;
                 }
-                Open::Item(marker) if marker.is_empty() => {
+                OpenBlock::Item(marker) if marker.is_empty() => {
                     if index == last {
                         prefix.push_str("  ");
                     }
                 }
-                Open::Item(marker) => {
+                OpenBlock::Item(marker) => {
                     prefix.push_str(marker);
                     prefix.push(' ');
                     marker.clear();
