@@ -29,7 +29,7 @@ const KEY_ID: &str = "issuer";
 const TOKEN_LIFE: u64 = 300;
 
 type Fields = BTreeMap<String, String>;
-type Shared = State<Arc<Inner>>;
+type SharedIssuer = State<Arc<IssuerInner>>;
 
 /// A fault of the issuer or of its identities, which a test switches on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,23 +70,23 @@ pub enum IssuerFault {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct IssuerInner {
     /// The issuer's URL, known once it serves.
     origin: OnceLock<String>,
     client: (String, String),
-    told: Mutex<Told>,
+    told: Mutex<IssuerState>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct IssuerState {
     fault: IssuerFault,
     redirects: Vec<String>,
     mail: String,
-    codes: BTreeMap<String, Grant>,
+    codes: BTreeMap<String, IssuedCode>,
 }
 
 #[derive(Clone, Debug)]
-struct Grant {
+struct IssuedCode {
     redirect: String,
     nonce: Option<String>,
     challenge: String,
@@ -95,7 +95,7 @@ struct Grant {
 /// A running issuer. Dropping it ends it.
 #[derive(Debug)]
 pub struct OpenIdIssuer {
-    inner: Arc<Inner>,
+    inner: Arc<IssuerInner>,
     _serving: RunningServer,
 }
 
@@ -107,7 +107,7 @@ impl OpenIdIssuer {
     pub async fn start() -> std::io::Result<Self> {
         let secret = format!("issuer-{}", uuid::Uuid::new_v4().simple());
         let client = ("codebutler-pages".to_owned(), secret);
-        let inner = Inner { origin: OnceLock::new(), client, told: Mutex::default() };
+        let inner = IssuerInner { origin: OnceLock::new(), client, told: Mutex::default() };
         let inner = Arc::new(inner);
         let serving = RunningServer::start(build_router(Arc::clone(&inner))).await?;
         inner.origin.get_or_init(|| serving.url());
@@ -142,17 +142,17 @@ impl OpenIdIssuer {
     }
 }
 
-impl Inner {
+impl IssuerInner {
     fn origin(&self) -> &str {
         self.origin.get().map_or("", String::as_str)
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, IssuerState> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn build_router(inner: Arc<Inner>) -> Router {
+fn build_router(inner: Arc<IssuerInner>) -> Router {
     Router::new()
         .route("/.well-known/openid-configuration", get(serve_configuration))
         .route("/authorize", get(serve_authorize))
@@ -161,7 +161,7 @@ fn build_router(inner: Arc<Inner>) -> Router {
         .with_state(inner)
 }
 
-async fn serve_configuration(State(inner): Shared) -> Response {
+async fn serve_configuration(State(inner): SharedIssuer) -> Response {
     let fault = inner.told().fault;
     if fault == IssuerFault::Down {
         return (StatusCode::BAD_GATEWAY, "<h1>502</h1>").into_response();
@@ -188,7 +188,7 @@ fn wrong_request(what: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("{what}\n")).into_response()
 }
 
-async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
+async fn serve_authorize(State(inner): SharedIssuer, Query(asked): Query<Fields>) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
     let mut told = inner.told();
     // Whoever asks with another client or address is told here: nobody is sent there.
@@ -217,7 +217,7 @@ async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> R
     }
     let code = uuid::Uuid::new_v4().simple().to_string();
     let (redirect, nonce) = (of("redirect_uri").to_owned(), asked.get("nonce").cloned());
-    let grant = Grant { redirect, nonce, challenge: of("code_challenge").to_owned() };
+    let grant = IssuedCode { redirect, nonce, challenge: of("code_challenge").to_owned() };
     told.codes.insert(code.clone(), grant);
     back.query_pairs_mut().append_pair("code", &code).append_pair("state", of("state"));
     Redirect::to(back.as_str()).into_response()
@@ -228,7 +228,7 @@ fn refuse_token(status: StatusCode, error: &str) -> Response {
     (status, Json(json!({"error": error}))).into_response()
 }
 
-async fn serve_token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
+async fn serve_token(State(inner): SharedIssuer, headers: HeaderMap, body: Bytes) -> Response {
     let form: Fields = url::form_urlencoded::parse(&body).into_owned().collect();
     let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
     let mut told = inner.told();
@@ -263,7 +263,12 @@ async fn serve_token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> R
     .into_response()
 }
 
-fn make_claims(inner: &Inner, fault: IssuerFault, mail: &str, nonce: Option<&String>) -> Value {
+fn make_claims(
+    inner: &IssuerInner,
+    fault: IssuerFault,
+    mail: &str,
+    nonce: Option<&String>,
+) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let begun = if fault == IssuerFault::Expired { now - 86_400 } else { now };
     let mut claims = json!({

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-type Issuer = CertifiedIssuer<'static, KeyPair>;
+type CertificateIssuer = CertifiedIssuer<'static, KeyPair>;
 
 /// A running proxy; it ends when dropped.
 pub struct CompanyProxy {
@@ -29,12 +29,12 @@ pub struct CompanyProxy {
 
 #[derive(Default)]
 struct SharedProxy {
-    hosts: BTreeMap<String, Host>,
+    hosts: BTreeMap<String, ProxiedHost>,
     seen: Mutex<BTreeSet<String>>,
-    mood: Mutex<Mood>,
+    mood: Mutex<ProxyMood>,
 }
 
-struct Host {
+struct ProxiedHost {
     behind: SocketAddr,
     good: TlsAcceptor,
     expired: TlsAcceptor,
@@ -43,7 +43,7 @@ struct Host {
 }
 
 #[derive(Clone, Default)]
-struct Mood {
+struct ProxyMood {
     password: Option<String>,
     shows: ShownCertificates,
 }
@@ -72,7 +72,7 @@ impl CompanyProxy {
             let good = make_acceptor(&issuer, name, 2100)?;
             let expired = make_acceptor(&issuer, name, 2020)?;
             let by_expired = make_acceptor(&old, name, 2100)?;
-            let host = Host { behind: *behind, good, expired, by_expired };
+            let host = ProxiedHost { behind: *behind, good, expired, by_expired };
             known.insert(format!("{name}:443"), host);
         }
         let shared = Arc::new(SharedProxy { hosts: known, ..SharedProxy::default() });
@@ -115,12 +115,12 @@ impl CompanyProxy {
         self.mood().shows = shows;
     }
 
-    fn mood(&self) -> std::sync::MutexGuard<'_, Mood> {
+    fn mood(&self) -> std::sync::MutexGuard<'_, ProxyMood> {
         self.shared.mood.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn make_authority(until: i32) -> anyhow::Result<Issuer> {
+fn make_authority(until: i32) -> anyhow::Result<CertificateIssuer> {
     let mut params = CertificateParams::new(Vec::<String>::new())?;
     let name = format!("Company until {until}");
     params.distinguished_name.push(DnType::CommonName, name);
@@ -131,7 +131,11 @@ fn make_authority(until: i32) -> anyhow::Result<Issuer> {
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
 }
 
-fn make_acceptor(issuer: &Issuer, name: &str, until: i32) -> anyhow::Result<TlsAcceptor> {
+fn make_acceptor(
+    issuer: &CertificateIssuer,
+    name: &str,
+    until: i32,
+) -> anyhow::Result<TlsAcceptor> {
     let mut params = CertificateParams::new(vec![name.to_owned()])?;
     params.not_before = rcgen::date_time_ymd(2019, 1, 1);
     params.not_after = rcgen::date_time_ymd(until, 1, 1);

@@ -11,7 +11,7 @@ use super::render::{self, ApiResponse};
 use super::request::ApiRequest;
 use super::status::ApiError;
 
-type Versions = BTreeMap<String, Vec<Arc<ServedKind>>>;
+type GroupVersions = BTreeMap<String, Vec<Arc<ServedKind>>>;
 
 /// Answers a path of discovery.
 pub(super) fn answer_discovery(
@@ -62,8 +62,8 @@ pub(super) fn answer_discovery(
     Ok(render::json_answer(200, &body))
 }
 
-fn list_groups(server: &ServerState) -> BTreeMap<String, Versions> {
-    let mut groups: BTreeMap<String, Versions> = BTreeMap::new();
+fn list_groups(server: &ServerState) -> BTreeMap<String, GroupVersions> {
+    let mut groups: BTreeMap<String, GroupVersions> = BTreeMap::new();
     for kind in server.kinds.all() {
         groups
             .entry(kind.group.clone())
@@ -76,7 +76,7 @@ fn list_groups(server: &ServerState) -> BTreeMap<String, Versions> {
 }
 
 /// Versions in the order of preference: v2, v1, v1beta1, v1alpha1, others.
-fn preferred_versions(versions: &Versions) -> Vec<(&String, &Vec<Arc<ServedKind>>)> {
+fn preferred_versions(versions: &GroupVersions) -> Vec<(&String, &Vec<Arc<ServedKind>>)> {
     let mut list: Vec<_> = versions.iter().collect();
     list.sort_by_key(|(name, _)| std::cmp::Reverse(rank_version(name)));
     list
@@ -97,7 +97,7 @@ fn rank_version(version: &str) -> (u32, u32, u32) {
     }
 }
 
-fn group_json(name: &str, versions: &Versions, whole: bool) -> Value {
+fn group_json(name: &str, versions: &GroupVersions, whole: bool) -> Value {
     let entries: Vec<Value> = preferred_versions(versions)
         .iter()
         .map(
@@ -115,7 +115,7 @@ fn group_json(name: &str, versions: &Versions, whole: bool) -> Value {
 }
 
 fn list_resources(
-    groups: &BTreeMap<String, Versions>,
+    groups: &BTreeMap<String, GroupVersions>,
     group: &str,
     version: &str,
 ) -> Result<Value, ApiError> {
@@ -148,7 +148,7 @@ fn list_resources(
     }))
 }
 
-struct Subresource<'a> {
+struct ServedSubresource<'a> {
     name: &'a str,
     group: &'a str,
     version: &'a str,
@@ -156,11 +156,11 @@ struct Subresource<'a> {
     verbs: &'static [&'static str],
 }
 
-fn list_subresources(kind: &ServedKind) -> Vec<Subresource<'_>> {
-    let mut list: Vec<Subresource<'_>> = kind
+fn list_subresources(kind: &ServedKind) -> Vec<ServedSubresource<'_>> {
+    let mut list: Vec<ServedSubresource<'_>> = kind
         .extra
         .iter()
-        .map(|&(name, group, version, body)| Subresource {
+        .map(|&(name, group, version, body)| ServedSubresource {
             name,
             group,
             version,
@@ -174,7 +174,7 @@ fn list_subresources(kind: &ServedKind) -> Vec<Subresource<'_>> {
         })
         .collect();
     if kind.scale.is_some() {
-        list.push(Subresource {
+        list.push(ServedSubresource {
             name: "scale",
             group: "autoscaling",
             version: "v1",
@@ -183,7 +183,7 @@ fn list_subresources(kind: &ServedKind) -> Vec<Subresource<'_>> {
         });
     }
     if kind.status {
-        list.push(Subresource {
+        list.push(ServedSubresource {
             name: "status",
             group: &kind.group,
             version: &kind.version,
@@ -194,7 +194,7 @@ fn list_subresources(kind: &ServedKind) -> Vec<Subresource<'_>> {
     list
 }
 
-fn aggregated_list(groups: &BTreeMap<String, Versions>, core: bool) -> Value {
+fn aggregated_list(groups: &BTreeMap<String, GroupVersions>, core: bool) -> Value {
     let items: Vec<Value> = groups
         .iter()
         .filter(|(name, _)| name.is_empty() == core)

@@ -122,10 +122,11 @@ const SCALE: u8 = 4;
 const GENERATION: u8 = 8;
 const VIRTUAL: u8 = 16;
 
-type Row = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], u8);
+type BuiltInRow =
+    (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], u8);
 
 /// `group/version`, plural, kind, package of its definition, short names and traits.
-const BUILT_IN: &[Row] = &[
+const BUILT_IN: &[BuiltInRow] = &[
     ("v1", "configmaps", "ConfigMap", "core", &["cm"], NAMESPACED),
     ("v1", "endpoints", "Endpoints", "core", &["ep"], NAMESPACED),
     ("v1", "events", "Event", "core", &["ev"], NAMESPACED),
@@ -275,7 +276,7 @@ const BUILT_IN: &[Row] = &[
     ),
 ];
 
-fn built_in(row: &Row) -> ServedKind {
+fn built_in(row: &BuiltInRow) -> ServedKind {
     let (api_version, plural, kind, package, short_names, traits) = *row;
     let (group, version) = split_api_version(api_version);
     let definition = if package == "apiextensions" {
@@ -333,11 +334,11 @@ pub(super) fn printed_table(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
-type Index = BTreeMap<(String, String, String), Arc<ServedKind>>;
+type KindIndex = BTreeMap<(String, String, String), Arc<ServedKind>>;
 
 /// The registry of all kinds that a server serves.
 pub(super) struct KindRegistry {
-    kinds: RwLock<Index>,
+    kinds: RwLock<KindIndex>,
 }
 
 impl KindRegistry {

@@ -33,12 +33,12 @@ pub(super) fn decode_body(body: &[u8]) -> Option<Value> {
 }
 
 /// A field's value on the wire.
-enum Wire<'a> {
+enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Wire<'a> {
+impl<'a> WireValue<'a> {
     fn bytes(&self) -> Option<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -47,17 +47,17 @@ impl<'a> Wire<'a> {
     }
 }
 
-fn decode_fields(mut rest: &[u8]) -> Option<Vec<(u32, Wire<'_>)>> {
+fn decode_fields(mut rest: &[u8]) -> Option<Vec<(u32, WireValue<'_>)>> {
     let mut fields = Vec::new();
     while !rest.is_empty() {
         let tag = decode_number(&mut rest)?;
         let value = match tag & 7 {
-            0 => Wire::Number(decode_number(&mut rest)?),
+            0 => WireValue::Number(decode_number(&mut rest)?),
             2 => {
                 let length = usize::try_from(decode_number(&mut rest)?).ok()?;
                 let (bytes, after) = rest.split_at_checked(length)?;
                 rest = after;
-                Wire::Bytes(bytes)
+                WireValue::Bytes(bytes)
             }
             // Fixed-width numbers are in none of the kinds.
             _ => return None,
@@ -113,7 +113,7 @@ fn object_of(bytes: &[u8], known: &[MessageField], depth: u32) -> Option<Value> 
                 }
             }
             FieldType::Integer | FieldType::Boolean => {
-                let Wire::Number(number) = wire else { return None };
+                let WireValue::Number(number) = wire else { return None };
                 let value = match kind {
                     FieldType::Boolean => Value::Bool(number != 0),
                     _ => number.cast_signed().into(),
@@ -160,7 +160,7 @@ fn decode_entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
 fn decode_time(bytes: &[u8]) -> Option<String> {
     let (mut seconds, mut nanos) = (0, 0);
     for (number, wire) in decode_fields(bytes)? {
-        let Wire::Number(value) = wire else { return None };
+        let WireValue::Number(value) = wire else { return None };
         match number {
             1 => seconds = value.cast_signed(),
             2 => nanos = i32::try_from(value).ok()?,

@@ -7,7 +7,7 @@ use super::object;
 use super::status::ApiError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
+enum LabelTest {
     Exists(bool),
     In(Vec<String>, bool),
     Greater(i64),
@@ -17,7 +17,7 @@ enum Test {
 /// Label and field selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectSelector {
-    labels: Vec<(String, Test)>,
+    labels: Vec<(String, LabelTest)>,
     /// JSON pointer or custom path, wanted value, and whether it must be equal.
     fields: Vec<(String, String, bool)>,
 }
@@ -51,7 +51,7 @@ impl ObjectSelector {
     }
 }
 
-impl Test {
+impl LabelTest {
     fn holds(&self, value: Option<&str>) -> bool {
         match self {
             Self::Exists(wanted) => value.is_some() == *wanted,
@@ -172,32 +172,32 @@ fn parse_fields(kind: &ServedKind, text: &str) -> Result<Vec<(String, String, bo
     Ok(fields)
 }
 
-fn parse_labels(text: &str) -> Result<Vec<(String, Test)>, ApiError> {
+fn parse_labels(text: &str) -> Result<Vec<(String, LabelTest)>, ApiError> {
     split_outside_parentheses(text).into_iter().map(parse_label).collect()
 }
 
-fn parse_label(part: &str) -> Result<(String, Test), ApiError> {
+fn parse_label(part: &str) -> Result<(String, LabelTest), ApiError> {
     let bad = || {
         ApiError::bad_request(format!(
             "unable to parse requirement: found '{part}', expected: label selector"
         ))
     };
     let (key, test) = if let Some(key) = part.strip_prefix('!') {
-        (key, Test::Exists(false))
+        (key, LabelTest::Exists(false))
     } else if let Some((key, values)) = part.split_once(" notin ") {
-        (key, Test::In(parse_set(values).ok_or_else(bad)?, false))
+        (key, LabelTest::In(parse_set(values).ok_or_else(bad)?, false))
     } else if let Some((key, values)) = part.split_once(" in ") {
-        (key, Test::In(parse_set(values).ok_or_else(bad)?, true))
+        (key, LabelTest::In(parse_set(values).ok_or_else(bad)?, true))
     } else if let Some((key, value)) = part.split_once("!=") {
-        (key, Test::In(vec![value.trim().to_owned()], false))
+        (key, LabelTest::In(vec![value.trim().to_owned()], false))
     } else if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        (key, Test::In(vec![value.trim().to_owned()], true))
+        (key, LabelTest::In(vec![value.trim().to_owned()], true))
     } else if let Some((key, value)) = part.split_once('>') {
-        (key, Test::Greater(value.trim().parse().map_err(|_| bad())?))
+        (key, LabelTest::Greater(value.trim().parse().map_err(|_| bad())?))
     } else if let Some((key, value)) = part.split_once('<') {
-        (key, Test::Less(value.trim().parse().map_err(|_| bad())?))
+        (key, LabelTest::Less(value.trim().parse().map_err(|_| bad())?))
     } else {
-        (part, Test::Exists(true))
+        (part, LabelTest::Exists(true))
     };
     let key = key.trim();
     if key.is_empty() || key.contains(char::is_whitespace) {

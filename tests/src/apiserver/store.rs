@@ -99,7 +99,7 @@ struct StoredChange {
 }
 
 #[derive(Default)]
-struct Table {
+struct ObjectTable {
     objects: BTreeMap<StoreKey, Arc<StoredObject>>,
     log: VecDeque<Arc<StoreEvent>>,
     /// The newest version that was dropped from the log.
@@ -112,7 +112,7 @@ struct StoreInner {
     version: u64,
     /// The first version that a client can have seen, once there can be clients.
     began: Option<u64>,
-    tables: HashMap<String, Table>,
+    tables: HashMap<String, ObjectTable>,
 }
 
 /// The store of all objects, with a log of recent writes.
@@ -340,11 +340,11 @@ impl StoreInner {
 
     /// A table. What was before there were clients is not known; since then it was empty until its first use, so that
     /// a client that has listed it watches it from there, whatever was written to others meanwhile.
-    fn table(&mut self, name: &str) -> &mut Table {
+    fn table(&mut self, name: &str) -> &mut ObjectTable {
         let forgotten = self.began.unwrap_or(self.version.saturating_sub(1));
         self.tables
             .entry(name.to_owned())
-            .or_insert_with(|| Table { forgotten, ..Table::default() })
+            .or_insert_with(|| ObjectTable { forgotten, ..ObjectTable::default() })
     }
 
     fn commit(&mut self, table: &str, log_length: usize, key: StoreKey, change: StoredChange) {

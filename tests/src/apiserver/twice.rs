@@ -10,18 +10,18 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub(super) fn doubled_fields(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut parser = serde_json::Deserializer::from_slice(body);
-    match (Walk { path: String::new(), found: &mut found }).deserialize(&mut parser) {
+    match (FieldWalk { path: String::new(), found: &mut found }).deserialize(&mut parser) {
         Ok(()) => found,
         Err(_) => Vec::new(),
     }
 }
 
-struct Walk<'a> {
+struct FieldWalk<'a> {
     path: String,
     found: &'a mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> DeserializeSeed<'de> for FieldWalk<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
@@ -29,7 +29,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for FieldWalk<'_> {
     type Value = ();
 
     fn expecting(&self, text: &mut fmt::Formatter) -> fmt::Result {
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
             if !seen.insert(name) && !self.found.contains(&path) {
                 self.found.push(path.clone());
             }
-            map.next_value_seed(Walk { path, found: &mut *self.found })?;
+            map.next_value_seed(FieldWalk { path, found: &mut *self.found })?;
         }
         Ok(())
     }
@@ -53,7 +53,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut index = 0;
         loop {
             let path = format!("{}[{index}]", self.path);
-            if items.next_element_seed(Walk { path, found: &mut *self.found })?.is_none() {
+            if items.next_element_seed(FieldWalk { path, found: &mut *self.found })?.is_none() {
                 return Ok(());
             }
             index += 1;

@@ -24,7 +24,7 @@ const REDISCOVERY: Duration = Duration::from_mins(1);
 const SETTLING: Duration = Duration::from_millis(500);
 const WORKERS: usize = 4;
 
-struct Collector {
+struct GarbageCollector {
     client: Client,
     kinds: RwLock<Arc<Vec<WatchedKind>>>,
     graph: Mutex<OwnerGraph>,
@@ -34,12 +34,16 @@ struct Collector {
 /// Runs the garbage collector; never returns.
 pub(super) async fn run_garbage(client: Client) {
     let (queue, waiting) = mpsc::unbounded_channel();
-    let collector =
-        Arc::new(Collector { client, kinds: RwLock::default(), graph: Mutex::default(), queue });
+    let collector = Arc::new(GarbageCollector {
+        client,
+        kinds: RwLock::default(),
+        graph: Mutex::default(),
+        queue,
+    });
     tokio::join!(collector.clone().watch_kinds(), collector.work(waiting));
 }
 
-impl Collector {
+impl GarbageCollector {
     /// Watches the objects of every kind, and the kinds.
     async fn watch_kinds(self: Arc<Self>) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());

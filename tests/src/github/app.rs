@@ -28,7 +28,7 @@ pub const LOGIN: &str = "codebutler[bot]";
 pub(super) struct GithubApp {
     pub installations: BTreeMap<String, AppInstallation>,
     /// Issued tokens and their limits.
-    issued: BTreeMap<String, Issued>,
+    issued: BTreeMap<String, IssuedToken>,
 }
 
 /// The App's installation at an owner: repositories and permissions.
@@ -40,7 +40,7 @@ pub(super) struct AppInstallation {
 }
 
 #[derive(Clone, Debug)]
-struct Issued {
+struct IssuedToken {
     owner: String,
     repositories: BTreeSet<String>,
     permissions: BTreeMap<String, String>,
@@ -175,7 +175,7 @@ impl Shared {
         }
         let token = format!("ghs_{}", uuid::Uuid::new_v4().simple());
         let ends = Timestamp::now() + 1.hour();
-        let issued = Issued { owner, repositories, permissions: permissions.clone(), ends };
+        let issued = IssuedToken { owner, repositories, permissions: permissions.clone(), ends };
         app.issued.insert(token.clone(), issued);
         Ok((token, ends, permissions))
     }

@@ -108,11 +108,11 @@ fn variable_value(
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
-type Objects = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
+type EnvObjects = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
 fn whole_object<'a>(
     kind: &'static str,
-    objects: &'a Objects,
+    objects: &'a EnvObjects,
     name: &str,
     optional: Option<bool>,
 ) -> Result<Option<&'a BTreeMap<String, Vec<u8>>>, EnvError> {
@@ -124,7 +124,7 @@ fn whole_object<'a>(
 
 fn one_key<'a>(
     kind: &'static str,
-    objects: &'a Objects,
+    objects: &'a EnvObjects,
     name: &str,
     key: &str,
     optional: Option<bool>,

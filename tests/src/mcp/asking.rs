@@ -17,7 +17,7 @@ const EVENTS: usize = 4;
 
 /// Answers a call with what the person answers to a question.
 pub(super) fn ask_person(state: &Arc<PlayedServer>, message: &Value, question: Value) -> Response {
-    let asking = Asking { capability: "elicitation", method: "elicitation/create" };
+    let asking = ClientQuestion { capability: "elicitation", method: "elicitation/create" };
     asking.answer(state, message, vec![question], |mut answers| answers.remove(0))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn ask_often(
     message: &Value,
     questions: Vec<Value>,
 ) -> Response {
-    let asking = Asking { capability: "elicitation", method: "elicitation/create" };
+    let asking = ClientQuestion { capability: "elicitation", method: "elicitation/create" };
     asking.answer(state, message, questions, |answers| json!(answers))
 }
 
@@ -37,7 +37,7 @@ pub(super) fn ask_model(
     message: &Value,
     requests: Vec<Value>,
 ) -> Response {
-    let asking = Asking { capability: "sampling", method: "sampling/createMessage" };
+    let asking = ClientQuestion { capability: "sampling", method: "sampling/createMessage" };
     asking.answer(state, message, requests, |answers| json!(answers))
 }
 
@@ -47,16 +47,16 @@ pub(super) fn ask_for_resource(
     message: &Value,
     request: Value,
 ) -> Response {
-    let asking = Asking { capability: "sampling", method: "sampling/createMessage" };
+    let asking = ClientQuestion { capability: "sampling", method: "sampling/createMessage" };
     asking.answer(state, message, vec![request], |mut answers| answers.remove(0))
 }
 
-struct Asking {
+struct ClientQuestion {
     capability: &'static str,
     method: &'static str,
 }
 
-impl Asking {
+impl ClientQuestion {
     fn answer(
         self,
         state: &Arc<PlayedServer>,

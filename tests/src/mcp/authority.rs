@@ -24,7 +24,7 @@ use crate::serving::RunningServer;
 const LIFE: u64 = 3600;
 
 type FormFields = BTreeMap<String, String>;
-type Shared = State<Arc<AuthorityState>>;
+type SharedAuthority = State<Arc<AuthorityState>>;
 
 struct AskedCode {
     client: String,
@@ -249,21 +249,21 @@ fn random_text(kind: &str) -> String {
     format!("{kind}-{}", uuid::Uuid::new_v4().simple())
 }
 
-async fn serve_first(state: Shared) -> Response {
+async fn serve_first(state: SharedAuthority) -> Response {
     if state.book.lock().has_front_page {
         return Html("<!doctype html><title>Welcome</title>").into_response();
     }
     serve_metadata(state).await.into_response()
 }
 
-async fn serve_second(state: Shared) -> Response {
+async fn serve_second(state: SharedAuthority) -> Response {
     if state.book.lock().habits == AuthorityHabits::Entra {
         return Redirect::temporary("/metadata").into_response();
     }
     serve_metadata(state).await.into_response()
 }
 
-async fn serve_metadata(State(state): Shared) -> Json<Value> {
+async fn serve_metadata(State(state): SharedAuthority) -> Json<Value> {
     let at = |path: &str| format!("{}{path}", state.origin());
     let mut metadata = json!({
         "issuer": state.issuer(),
@@ -320,7 +320,7 @@ fn refuse_request(status: StatusCode, error: &str, about: &str) -> Response {
     (status, Json(json!({"error": error, "error_description": about}))).into_response()
 }
 
-async fn register_client(State(state): Shared, Json(asked): Json<Value>) -> Response {
+async fn register_client(State(state): SharedAuthority, Json(asked): Json<Value>) -> Response {
     let texts = |field: &str| -> Vec<String> {
         let list = asked[field].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -355,7 +355,10 @@ async fn register_client(State(state): Shared, Json(asked): Json<Value>) -> Resp
     (StatusCode::CREATED, Json(answer)).into_response()
 }
 
-async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>) -> Response {
+async fn authorize_person(
+    State(state): SharedAuthority,
+    Query(asked): Query<FormFields>,
+) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
     read_document(&state, &asked).await;
     let issuer = state.issuer();
@@ -408,7 +411,7 @@ async fn authorize_person(State(state): Shared, Query(asked): Query<FormFields>)
     Redirect::to(back.as_str()).into_response()
 }
 
-async fn give_tokens(State(state): Shared, headers: HeaderMap, body: Bytes) -> Response {
+async fn give_tokens(State(state): SharedAuthority, headers: HeaderMap, body: Bytes) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let bad = |error: &str, about: &str| refuse_request(StatusCode::BAD_REQUEST, error, about);
     if kind != Some("application/x-www-form-urlencoded") {

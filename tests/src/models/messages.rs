@@ -80,10 +80,10 @@ pub(super) async fn serve_messages(
 }
 
 /// Status, type and message of a refusal.
-type Refused = (u16, &'static str, String);
+type RefusedRequest = (u16, &'static str, String);
 
 /// The words that a request has the model look for.
-fn read_search(shared: &SharedModels, request: &Value) -> Result<String, Refused> {
+fn read_search(shared: &SharedModels, request: &Value) -> Result<String, RefusedRequest> {
     let wrong = |message: &str| (400, "invalid_request_error", message.to_owned());
     let fields = request.as_object().ok_or_else(|| wrong("The request body is not valid JSON"))?;
     if let Some(field) = fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {

@@ -30,7 +30,7 @@ pub(super) struct KeptMeter {
 }
 
 /// A prefix of a request, by its length and digest.
-struct Boundary {
+struct PrefixBoundary {
     tokens: u64,
     digest: [u8; 32],
     marked: bool,
@@ -38,7 +38,7 @@ struct Boundary {
 
 /// Tokens of a prompt by price: full, cached, and written to the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counted {
+struct CountedTokens {
     prompt: u64,
     cached: u64,
     written: u64,
@@ -55,7 +55,7 @@ impl KeptMeter {
     ) -> ScriptUsage {
         let provider = self.provider(request, providers);
         let boundaries = find_boundaries(request);
-        let Counted { prompt, cached, written } = match card.cache {
+        let CountedTokens { prompt, cached, written } = match card.cache {
             CacheRule::None => count_boundaries(&boundaries),
             CacheRule::Automatic { minimum } => {
                 self.automatic((&card.id, provider), &boundaries, minimum, now)
@@ -99,22 +99,27 @@ impl KeptMeter {
         self.strays % providers.max(1)
     }
 
-    fn is_kept(&self, (model, provider): (&str, u64), boundary: &Boundary, now: Instant) -> bool {
+    fn is_kept(
+        &self,
+        (model, provider): (&str, u64),
+        boundary: &PrefixBoundary,
+        now: Instant,
+    ) -> bool {
         let key = (model.to_owned(), provider, boundary.digest);
         self.kept.get(&key).is_some_and(|until| *until > now)
     }
 
-    fn keep(&mut self, (model, provider): (&str, u64), boundary: &Boundary, until: Instant) {
+    fn keep(&mut self, (model, provider): (&str, u64), boundary: &PrefixBoundary, until: Instant) {
         self.kept.insert((model.to_owned(), provider, boundary.digest), until);
     }
 
     fn marked(
         &mut self,
         at: (&str, u64),
-        boundaries: &[Boundary],
+        boundaries: &[PrefixBoundary],
         minimum: u64,
         (life, now): (Duration, Instant),
-    ) -> Counted {
+    ) -> CountedTokens {
         let marks: Vec<usize> = (0..boundaries.len()).filter(|n| boundaries[*n].marked).collect();
         let near = |mark: &usize| (mark.saturating_sub(LOOK_BACK)..=*mark).rev();
         let found = marks
@@ -134,28 +139,32 @@ impl KeptMeter {
             end = boundaries[n].tokens;
             self.keep(at, &boundaries[n], now + life);
         }
-        Counted { cached, written: end.saturating_sub(cached), ..count_boundaries(boundaries) }
+        CountedTokens {
+            cached,
+            written: end.saturating_sub(cached),
+            ..count_boundaries(boundaries)
+        }
     }
 
     fn automatic(
         &mut self,
         at: (&str, u64),
-        boundaries: &[Boundary],
+        boundaries: &[PrefixBoundary],
         minimum: u64,
         now: Instant,
-    ) -> Counted {
+    ) -> CountedTokens {
         let found = boundaries.iter().filter(|b| self.is_kept(at, b, now)).map(|b| b.tokens).max();
         let cached = found.unwrap_or(0) / STEP * STEP;
         for boundary in boundaries.iter().filter(|b| b.tokens >= minimum) {
             self.keep(at, boundary, now + AUTOMATIC_LIFE);
         }
-        Counted { cached, ..count_boundaries(boundaries) }
+        CountedTokens { cached, ..count_boundaries(boundaries) }
     }
 }
 
-fn count_boundaries(boundaries: &[Boundary]) -> Counted {
+fn count_boundaries(boundaries: &[PrefixBoundary]) -> CountedTokens {
     let prompt = boundaries.last().map_or(0, |b| b.tokens);
-    Counted { prompt, ..Counted::default() }
+    CountedTokens { prompt, ..CountedTokens::default() }
 }
 
 /// Formats an amount as a plain decimal number.
@@ -170,7 +179,7 @@ pub fn count_tokens(text: &str) -> u64 {
 }
 
 /// Finds all prefixes of what the model reads: tools, then the messages, part by part.
-fn find_boundaries(request: &Value) -> Vec<Boundary> {
+fn find_boundaries(request: &Value) -> Vec<PrefixBoundary> {
     let mut found = Vec::new();
     let mut hasher = Sha256::new();
     let mut bytes = 0;
@@ -179,7 +188,7 @@ fn find_boundaries(request: &Value) -> Vec<Boundary> {
         hasher.update([0]);
         bytes += u64::try_from(text.len()).unwrap_or(0);
         let digest = hasher.clone().finalize().into();
-        found.push(Boundary { tokens: bytes.div_ceil(TOKEN), digest, marked });
+        found.push(PrefixBoundary { tokens: bytes.div_ceil(TOKEN), digest, marked });
     };
     if request["tools"].is_array() {
         block(&request["tools"].to_string(), false);

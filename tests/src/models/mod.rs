@@ -78,29 +78,29 @@ struct SharedModels {
     meter: Mutex<KeptMeter>,
     /// Offset by which the server's clock is ahead.
     passed: Mutex<Duration>,
-    gate: watch::Sender<Gate>,
+    gate: watch::Sender<AnswerGate>,
     /// Gate in the middle of answers.
-    midway: watch::Sender<Gate>,
+    midway: watch::Sender<AnswerGate>,
 }
 
 /// Gate at which answers wait while a test looks at what happens in the middle of a call.
 #[derive(Clone, Copy, Debug, Default)]
-struct Gate {
+struct AnswerGate {
     shut: bool,
     waiting: usize,
 }
 
 /// One call waiting at a gate; it counts until its caller hangs up.
-struct Waiting<'a>(&'a watch::Sender<Gate>);
+struct WaitingAnswer<'a>(&'a watch::Sender<AnswerGate>);
 
-impl<'a> Waiting<'a> {
-    fn at(gate: &'a watch::Sender<Gate>) -> Self {
+impl<'a> WaitingAnswer<'a> {
+    fn at(gate: &'a watch::Sender<AnswerGate>) -> Self {
         gate.send_modify(|gate| gate.waiting += 1);
         Self(gate)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingAnswer<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|gate| gate.waiting -= 1);
     }
@@ -120,11 +120,11 @@ impl SharedModels {
     }
 }
 
-async fn pass_gate(gate: &watch::Sender<Gate>) {
+async fn pass_gate(gate: &watch::Sender<AnswerGate>) {
     if !gate.borrow().shut {
         return;
     }
-    let _counted = Waiting::at(gate);
+    let _counted = WaitingAnswer::at(gate);
     let _ = gate.subscribe().wait_for(|gate| !gate.shut).await;
 }
 

@@ -52,7 +52,7 @@ pub(super) fn error_response(status: u16, message: &str) -> Response {
 }
 
 #[derive(Serialize)]
-struct Completion<'a> {
+struct CompletionBody<'a> {
     id: &'a str,
     provider: &'static str,
     model: &'a str,
@@ -74,7 +74,7 @@ pub(super) struct AnsweredCall<'a> {
 
 impl AnsweredCall<'_> {
     fn body(&self, object: &'static str, choices: Vec<Value>, with_usage: bool) -> String {
-        let completion = Completion {
+        let completion = CompletionBody {
             id: &self.id,
             provider: "Testbed",
             model: self.model,

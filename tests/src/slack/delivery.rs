@@ -88,12 +88,12 @@ pub struct EventDelivery {
 #[derive(Debug)]
 pub(super) struct EventDispatcher {
     timing: SlackTiming,
-    connections: Vec<Connection>,
+    connections: Vec<SocketConnection>,
     next: usize,
     connection_ids: u64,
     tickets: BTreeMap<String, bool>,
     events: Vec<DeliveredEvent>,
-    envelopes: BTreeMap<String, (usize, Sent)>,
+    envelopes: BTreeMap<String, (usize, SentAttempt)>,
     held: Option<Vec<usize>>,
     timers: Vec<(Duration, DeliveryTimer)>,
     pub stats: DeliveryStats,
@@ -101,7 +101,7 @@ pub(super) struct EventDispatcher {
 }
 
 #[derive(Debug)]
-struct Connection {
+struct SocketConnection {
     id: u64,
     orders: UnboundedSender<DeliveryOrder>,
     draining: bool,
@@ -114,7 +114,7 @@ struct DeliveredEvent {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Sent {
+enum SentAttempt {
     /// The nth attempt of the ordinary schedule.
     Attempt(usize),
     /// An extra delivery that a test ordered; no retry follows.
@@ -159,7 +159,11 @@ impl EventDispatcher {
         }
         self.connection_ids += 1;
         let (orders, inbox) = unbounded_channel();
-        self.connections.push(Connection { id: self.connection_ids, orders, draining: false });
+        self.connections.push(SocketConnection {
+            id: self.connection_ids,
+            orders,
+            draining: false,
+        });
         Some((self.connection_ids, inbox))
     }
 
@@ -237,7 +241,7 @@ impl EventDispatcher {
         }
         match self.send(event, attempt) {
             Some(envelope_id) => {
-                self.envelopes.insert(envelope_id.clone(), (event, Sent::Attempt(attempt)));
+                self.envelopes.insert(envelope_id.clone(), (event, SentAttempt::Attempt(attempt)));
                 self.timers.push((self.timing.ack_timeout, DeliveryTimer::Expire { envelope_id }));
             }
             None => self.failed(event, attempt),
@@ -254,7 +258,7 @@ impl EventDispatcher {
         for event in found {
             let attempt = self.events[event].delivery.attempts.min(3);
             if let Some(envelope_id) = self.send(event, attempt) {
-                self.envelopes.insert(envelope_id, (event, Sent::Extra));
+                self.envelopes.insert(envelope_id, (event, SentAttempt::Extra));
                 sent += 1;
             }
         }
@@ -313,7 +317,7 @@ impl EventDispatcher {
             DeliveryTimer::Retry { event, attempt } => self.attempt(event, attempt),
             DeliveryTimer::Expire { envelope_id } => {
                 let (event, sent) = *self.envelopes.get(&envelope_id)?;
-                if let Sent::Attempt(attempt) = sent
+                if let SentAttempt::Attempt(attempt) = sent
                     && self.events[event].delivery.acked_at.is_none()
                 {
                     self.failed(event, attempt);

@@ -51,7 +51,7 @@ pub enum CallFault {
 /// Token buckets and ordered faults.
 #[derive(Debug, Default)]
 pub(super) struct MethodLimits {
-    buckets: BTreeMap<(String, Option<String>), Bucket>,
+    buckets: BTreeMap<(String, Option<String>), TokenBucket>,
     faults: BTreeMap<String, VecDeque<CallFault>>,
     pub calls: BTreeMap<String, u64>,
     /// Number of calls by method that came too early.
@@ -59,7 +59,7 @@ pub(super) struct MethodLimits {
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct TokenBucket {
     tokens: f64,
     at: Instant,
 }
@@ -104,7 +104,7 @@ impl MethodLimits {
         let bucket = self
             .buckets
             .entry((method.to_owned(), channel))
-            .or_insert(Bucket { tokens: capacity, at: now });
+            .or_insert(TokenBucket { tokens: capacity, at: now });
         let refilled = now.duration_since(bucket.at).as_secs_f64() * per_second;
         bucket.tokens = (bucket.tokens + refilled).min(capacity);
         bucket.at = now;

@@ -27,8 +27,8 @@ const CODE_LIFE: Duration = Duration::from_mins(10);
 /// Lifetime of tokens in seconds, as in Slack's own.
 const TOKEN_LIFE: i64 = 300;
 
-type Shared = State<Arc<SharedSlack>>;
-type Fields = BTreeMap<String, String>;
+type OpenIdState = State<Arc<SharedSlack>>;
+type OpenIdFields = BTreeMap<String, String>;
 
 /// The app as a client, and what it was given.
 #[derive(Debug, Default)]
@@ -39,12 +39,12 @@ pub(super) struct OpenId {
     redirects: Vec<String>,
     /// Signed-in user of the browser: user and workspace.
     browser: Option<(String, String)>,
-    codes: BTreeMap<String, Grant>,
-    tokens: BTreeMap<String, Grant>,
+    codes: BTreeMap<String, OpenIdGrant>,
+    tokens: BTreeMap<String, OpenIdGrant>,
 }
 
 #[derive(Clone, Debug)]
-struct Grant {
+struct OpenIdGrant {
     user: String,
     team: String,
     redirect: String,
@@ -97,7 +97,7 @@ pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
         .with_state(inner)
 }
 
-async fn serve_configuration(State(inner): Shared) -> Json<Value> {
+async fn serve_configuration(State(inner): OpenIdState) -> Json<Value> {
     let at = |path: &str| format!("{}{path}", inner.origin);
     Json(json!({
         "issuer": inner.origin,
@@ -124,11 +124,11 @@ fn wrong_request(what: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("Something went wrong: {what}\n")).into_response()
 }
 
-async fn serve_authorize(State(inner): Shared, Query(asked): Query<Fields>) -> Response {
+async fn serve_authorize(State(inner): OpenIdState, Query(asked): Query<OpenIdFields>) -> Response {
     inner.update(|core| give_consent(core, &asked))
 }
 
-fn give_consent(core: &mut SlackCore, asked: &Fields) -> Response {
+fn give_consent(core: &mut SlackCore, asked: &OpenIdFields) -> Response {
     let of = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
     let openid = &mut core.openid;
     if of("client_id") != openid.client {
@@ -159,7 +159,7 @@ fn give_consent(core: &mut SlackCore, asked: &Fields) -> Response {
     let challenge = asked.get("code_challenge").cloned();
     let redirect = of("redirect_uri").to_owned();
     let given = Instant::now();
-    let grant = Grant { user, team, redirect, nonce, challenge, scopes, given, used: false };
+    let grant = OpenIdGrant { user, team, redirect, nonce, challenge, scopes, given, used: false };
     openid.codes.insert(ticket, grant);
     Redirect::to(back.as_str()).into_response()
 }
@@ -173,12 +173,12 @@ fn refuse_token(code: &str) -> Response {
     Json(json!({"ok": false, "error": code})).into_response()
 }
 
-async fn serve_token(State(inner): Shared, headers: HeaderMap, body: Bytes) -> Response {
+async fn serve_token(State(inner): OpenIdState, headers: HeaderMap, body: Bytes) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
         return refuse_token("invalid_form_data");
     }
-    let form: Fields = url::form_urlencoded::parse(&body).into_owned().collect();
+    let form: OpenIdFields = url::form_urlencoded::parse(&body).into_owned().collect();
     let (id, secret) = basic_credentials(&headers).unwrap_or_else(|| {
         let of = |name: &str| form.get(name).cloned().unwrap_or_default();
         (of("client_id"), of("client_secret"))
@@ -191,7 +191,7 @@ fn exchange_code(
     core: &mut SlackCore,
     issuer: &str,
     (id, secret): (&str, &str),
-    form: &Fields,
+    form: &OpenIdFields,
 ) -> Response {
     let of = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
     if id != core.openid.client {
@@ -245,7 +245,7 @@ fn exchange_code(
 }
 
 /// OpenID claims about a person.
-fn describe_person(core: &SlackCore, grant: &Grant) -> Value {
+fn describe_person(core: &SlackCore, grant: &OpenIdGrant) -> Value {
     let name = core.world.users.get(&grant.user).map_or("somebody", |user| user.name.as_str());
     let mut claims = json!({
         "sub": grant.user,
@@ -266,7 +266,7 @@ fn sign_claims(claims: &Value) -> Option<String> {
     Some(format!("{text}.{}", sign_text(&text)?))
 }
 
-async fn user_info(State(inner): Shared, headers: HeaderMap) -> Response {
+async fn user_info(State(inner): OpenIdState, headers: HeaderMap) -> Response {
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = token.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
     let Some(token) = token else { return refuse_token("not_authed") };

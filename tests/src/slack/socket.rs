@@ -22,7 +22,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Phase of a connection's shutdown.
 #[derive(Debug, Clone, Copy)]
-enum Phase {
+enum ShutdownPhase {
     Serving,
     Warned,
     Leaving,
@@ -82,7 +82,7 @@ async fn pump_orders(
     id: u64,
     timing: &SlackTiming,
 ) {
-    let mut phase = Phase::Serving;
+    let mut phase = ShutdownPhase::Serving;
     let mut next_phase = Instant::now() + timing.connection_lifetime;
     let mut ping = interval_at(Instant::now() + timing.ping_interval, timing.ping_interval);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -101,7 +101,7 @@ async fn pump_orders(
                     Message::text(envelope.replace(ORIGIN, &inner.origin))
                 }
                 Some(DeliveryOrder::Disconnect(reason)) => {
-                    phase = Phase::Leaving;
+                    phase = ShutdownPhase::Leaving;
                     next_phase = Instant::now() + timing.refresh_grace;
                     disconnect_frame(reason)
                 }
@@ -110,16 +110,16 @@ async fn pump_orders(
             () = sleep_until(next_phase) => {
                 next_phase = Instant::now() + timing.refresh_grace;
                 match phase {
-                    Phase::Serving => {
-                        phase = Phase::Warned;
+                    ShutdownPhase::Serving => {
+                        phase = ShutdownPhase::Warned;
                         disconnect_frame("warning")
                     }
-                    Phase::Warned => {
-                        phase = Phase::Leaving;
+                    ShutdownPhase::Warned => {
+                        phase = ShutdownPhase::Leaving;
                         inner.update(|core| core.dispatcher.drain(id));
                         disconnect_frame("refresh_requested")
                     }
-                    Phase::Leaving => return close_socket(socket).await,
+                    ShutdownPhase::Leaving => return close_socket(socket).await,
                 }
             }
             _ = ping.tick() => Message::Ping("Ping from applink-testbed".into()),

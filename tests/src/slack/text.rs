@@ -5,18 +5,20 @@ use serde_json::{Value, json};
 /// Converts text that a person types: `&`, `<` and `>` mean themselves, links are found, and `@handle`
 /// becomes a mention when `mention` knows the handle. Tokens in wire form are kept, for tests.
 pub(super) fn typed_text(text: &str, mention: &dyn Fn(&str) -> Option<String>) -> String {
-    scan_text(text, false, Find::Addresses, mention)
+    scan_text(text, false, LinkSearch::Addresses, mention)
 }
 
 /// Converts text that an app posts: entities and tokens are kept, stray `&`, `<` and `>` are escaped. Anything
 /// like an address becomes a link, whether meant or not, unless it is to be taken literally.
 pub(super) fn posted_text(text: &str, literally: bool) -> String {
-    scan_text(text, true, if literally { Find::Nothing } else { Find::Hosts }, &|_| None)
+    scan_text(text, true, if literally { LinkSearch::Nothing } else { LinkSearch::Hosts }, &|_| {
+        None
+    })
 }
 
 /// Kinds of text that become links.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Find {
+enum LinkSearch {
     Nothing,
     /// Web addresses, such as `https://…`.
     Addresses,
@@ -27,7 +29,7 @@ enum Find {
 fn scan_text(
     text: &str,
     entities: bool,
-    find: Find,
+    find: LinkSearch,
     mention: &dyn Fn(&str) -> Option<String>,
 ) -> String {
     let mut out = String::with_capacity(text.len() + 16);
@@ -39,10 +41,12 @@ fn scan_text(
             (code, escape_text(&rest[..code], entities))
         } else if let Some(token) = read_token(rest) {
             (token, rest[..token].to_owned())
-        } else if let Some(link) = read_link(rest).filter(|_| at_word && find != Find::Nothing) {
+        } else if let Some(link) =
+            read_link(rest).filter(|_| at_word && find != LinkSearch::Nothing)
+        {
             (link, format!("<{}>", escape_text(&rest[..link], entities)))
         } else if at_word
-            && find == Find::Hosts
+            && find == LinkSearch::Hosts
             && !"/.-".contains(before)
             && let Some(host) = read_host(rest)
         {
@@ -139,14 +143,14 @@ pub(super) fn plain_text(wire: &str, name: &dyn Fn(&str) -> Option<String>) -> S
     let mut out = String::with_capacity(wire.len());
     for piece in split_pieces(wire) {
         match piece {
-            Piece::Text(text) => out.push_str(&text),
-            Piece::User(id) => {
+            TextPiece::Text(text) => out.push_str(&text),
+            TextPiece::User(id) => {
                 out.push('@');
                 out.push_str(&name(&id).unwrap_or(id));
             }
-            Piece::Channel(id) => out.extend(["#", id.as_str()]),
-            Piece::Broadcast(range) => out.extend(["@", range.as_str()]),
-            Piece::Link { url, label } => out.push_str(&label.unwrap_or(url)),
+            TextPiece::Channel(id) => out.extend(["#", id.as_str()]),
+            TextPiece::Broadcast(range) => out.extend(["@", range.as_str()]),
+            TextPiece::Link { url, label } => out.push_str(&label.unwrap_or(url)),
         }
     }
     out
@@ -157,12 +161,12 @@ pub(super) fn inline_elements(wire: &str) -> Vec<Value> {
     let mut elements = Vec::new();
     for piece in split_pieces(wire) {
         elements.extend(match piece {
-            Piece::Text(text) => code_spans(&text),
-            Piece::User(id) => vec![json!({ "type": "user", "user_id": id })],
-            Piece::Channel(id) => vec![json!({ "type": "channel", "channel_id": id })],
-            Piece::Broadcast(range) => vec![json!({ "type": "broadcast", "range": range })],
-            Piece::Link { url, label: None } => vec![json!({ "type": "link", "url": url })],
-            Piece::Link { url, label: Some(text) } => {
+            TextPiece::Text(text) => code_spans(&text),
+            TextPiece::User(id) => vec![json!({ "type": "user", "user_id": id })],
+            TextPiece::Channel(id) => vec![json!({ "type": "channel", "channel_id": id })],
+            TextPiece::Broadcast(range) => vec![json!({ "type": "broadcast", "range": range })],
+            TextPiece::Link { url, label: None } => vec![json!({ "type": "link", "url": url })],
+            TextPiece::Link { url, label: Some(text) } => {
                 vec![json!({ "type": "link", "url": url, "text": text })]
             }
         });
@@ -184,7 +188,7 @@ fn code_spans(text: &str) -> Vec<Value> {
     elements.map(styled).collect()
 }
 
-enum Piece {
+enum TextPiece {
     Text(String),
     User(String),
     Channel(String),
@@ -192,14 +196,14 @@ enum Piece {
     Link { url: String, label: Option<String> },
 }
 
-fn split_pieces(wire: &str) -> Vec<Piece> {
+fn split_pieces(wire: &str) -> Vec<TextPiece> {
     let mut found = Vec::new();
     let mut text = String::new();
     let mut rest = wire;
     while let Some(c) = rest.chars().next() {
         if let Some(length) = read_token(rest) {
             if !text.is_empty() {
-                found.push(Piece::Text(std::mem::take(&mut text)));
+                found.push(TextPiece::Text(std::mem::take(&mut text)));
             }
             found.push(read_piece(&rest[1..length - 1]));
             rest = &rest[length..];
@@ -212,21 +216,21 @@ fn split_pieces(wire: &str) -> Vec<Piece> {
         }
     }
     if !text.is_empty() {
-        found.push(Piece::Text(text));
+        found.push(TextPiece::Text(text));
     }
     found
 }
 
-fn read_piece(token: &str) -> Piece {
+fn read_piece(token: &str) -> TextPiece {
     let (target, label) = match token.split_once('|') {
         Some((target, label)) => (target, Some(unescape_text(label))),
         None => (token, None),
     };
     match target.split_at(1) {
-        ("@", id) => Piece::User(id.to_owned()),
-        ("#", id) => Piece::Channel(id.to_owned()),
-        ("!", range) => Piece::Broadcast(range.to_owned()),
-        _ => Piece::Link { url: unescape_text(target), label },
+        ("@", id) => TextPiece::User(id.to_owned()),
+        ("#", id) => TextPiece::Channel(id.to_owned()),
+        ("!", range) => TextPiece::Broadcast(range.to_owned()),
+        _ => TextPiece::Link { url: unescape_text(target), label },
     }
 }
 

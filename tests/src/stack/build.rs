@@ -125,7 +125,7 @@ pub async fn start_stack(
 }
 
 /// The product's processes and the parts that run its pods.
-struct Product {
+struct ProductRun {
     gateway: StackPart,
     further_gateways: Vec<StackPart>,
     leaders: Option<LeaderForwards>,
@@ -142,7 +142,7 @@ async fn on_nodes(
     options: &StackOptions,
     models: &ModelSource,
     slack_api: &str,
-) -> Result<Product, StackError> {
+) -> Result<ProductRun, StackError> {
     prepare_cluster(cluster, options, None).await?;
     nodes.install(cluster, options, slack_api).await.map_err(part_error("chart"))?;
     apply_roles(cluster, options, models, None).await?;
@@ -150,7 +150,7 @@ async fn on_nodes(
         nodes::deploy_product(cluster, options).await.map_err(part_error("product"))?;
     let [gateway, controller] =
         [gateway, controller].map(|part| StackPart::Deployed(Box::new(part)));
-    Ok(Product {
+    Ok(ProductRun {
         gateway,
         further_gateways: Vec::new(),
         leaders: None,
@@ -168,7 +168,7 @@ async fn start_here(
     options: StackOptions,
     surroundings: &StackSurroundings,
     outside: &Running,
-) -> Result<(StackOptions, Product), StackError> {
+) -> Result<(StackOptions, ProductRun), StackError> {
     let slack_api = outside.slack.api_url();
     let dir = options.dir.clone();
     let earlier = surroundings.earlier.as_ref();
@@ -214,7 +214,7 @@ async fn start_here(
     let kubelet = start_kubelet(cluster, &api, &options, images, forwards).await;
     let kubelet = kubelet.map_err(part_error("kubelet"))?;
     let proxies = &surroundings.proxies;
-    let processes = Processes { cluster, options: &options, operator, watched, proxies };
+    let processes = ProcessSetup { cluster, options: &options, operator, watched, proxies };
     let silence = options.agent_silence;
     let silence = silence.map(|limit| format!("--agent-silence-seconds={}", limit.as_secs()));
     let own = vec![format!("--pages={pages}"), format!("--deliveries-listen={deliveries}")];
@@ -251,8 +251,15 @@ async fn start_here(
     let further_gateways = gateways.split_off(1).into_iter().map(StackPart::from).collect();
     let gateway = gateways.remove(0).into();
     let (controller, kubelet, controllers) = (controller.into(), Some(kubelet), Some(controllers));
-    let product =
-        Product { gateway, further_gateways, leaders, controller, metrics, kubelet, controllers };
+    let product = ProductRun {
+        gateway,
+        further_gateways,
+        leaders,
+        controller,
+        metrics,
+        kubelet,
+        controllers,
+    };
     Ok((options, product))
 }
 
@@ -433,7 +440,7 @@ async fn put_object(
 }
 
 /// Parameters that the operator's processes are started with.
-struct Processes<'a> {
+struct ProcessSetup<'a> {
     cluster: &'a TestCluster,
     options: &'a StackOptions,
     operator: PathBuf,
@@ -442,7 +449,7 @@ struct Processes<'a> {
     proxies: &'a [(String, String)],
 }
 
-impl Processes<'_> {
+impl ProcessSetup<'_> {
     /// Starts one with its own ServiceAccount's token.
     async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<OperatorProcess, StackError> {
         let (options, account) = (self.options, format!("codebutler-{name}"));

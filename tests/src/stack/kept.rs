@@ -90,7 +90,7 @@ fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> KeptError {
 
 /// Content of the state file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Saved<L> {
+struct SavedState<L> {
     format: u64,
     dir: PathBuf,
     /// The repository that it is all about.
@@ -173,8 +173,8 @@ impl KeptFolder {
         if found != u64::from(FORMAT) {
             return Err(KeptError::Format { dir, found });
         }
-        let Saved { dir: made, source: holds, life, .. } =
-            serde_json::from_slice::<Saved<KeptLife>>(&text).map_err(broken)?;
+        let SavedState { dir: made, source: holds, life, .. } =
+            serde_json::from_slice::<SavedState<KeptLife>>(&text).map_err(broken)?;
         if made != dir {
             return Err(KeptError::Moved { dir, made });
         }
@@ -242,7 +242,7 @@ impl KeptFolder {
     /// Replaces the file as a whole. It holds Secrets, so nobody else may read it.
     fn write(&self, life: Option<&KeptLife>) -> Result<(), KeptError> {
         let (dir, source) = (self.dir.clone(), self.source.clone());
-        let saved = Saved { format: u64::from(FORMAT), dir, source, life };
+        let saved = SavedState { format: u64::from(FORMAT), dir, source, life };
         let (path, new) = (self.dir.join(FILE), self.dir.join(format!("{FILE}.new")));
         let text = serde_json::to_vec(&saved)
             .map_err(|source| KeptError::Broken { path: path.clone(), source })?;

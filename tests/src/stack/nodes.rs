@@ -57,7 +57,7 @@ pub struct OwnNodes {
 pub const TAG: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Parser)]
-struct Environment {
+struct NodeEnvironment {
     #[command(flatten)]
     nodes: NodeArgs,
 }
@@ -68,7 +68,7 @@ impl NodeArgs {
     /// # Errors
     /// When it is wrong, or lacks something.
     pub fn from_env() -> anyhow::Result<Option<OwnNodes>> {
-        Environment::try_parse_from(["testbed"])?.nodes.settle()
+        NodeEnvironment::try_parse_from(["testbed"])?.nodes.settle()
     }
 
     /// Completes and checks the settings; `None` if pods are to run on this machine.
@@ -209,7 +209,9 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<NodeArgs, String> {
         let all = ["testbed"].iter().chain(args);
-        Environment::try_parse_from(all).map(|found| found.nodes).map_err(|error| error.to_string())
+        NodeEnvironment::try_parse_from(all)
+            .map(|found| found.nodes)
+            .map_err(|error| error.to_string())
     }
 
     #[test]

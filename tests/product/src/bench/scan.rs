@@ -215,7 +215,7 @@ fn is_other_release(secrets: &HiddenSecrets, word: &str) -> bool {
 }
 
 /// The part of a diff about one file.
-struct File<'a> {
+struct FileDiff<'a> {
     path: &'a str,
     deleted: bool,
     added: bool,
@@ -223,13 +223,19 @@ struct File<'a> {
     plus: Vec<&'a str>,
 }
 
-fn diff_files(diff: &str) -> Vec<File<'_>> {
-    let mut files: Vec<File<'_>> = Vec::new();
+fn diff_files(diff: &str) -> Vec<FileDiff<'_>> {
+    let mut files: Vec<FileDiff<'_>> = Vec::new();
     let mut inside = false;
     for line in diff.lines() {
         if let Some(rest) = line.strip_prefix("diff --git ") {
             let path = rest.split_once(" b/").map_or(rest, |(_, path)| path);
-            files.push(File { path, deleted: false, added: false, removed: 0, plus: Vec::new() });
+            files.push(FileDiff {
+                path,
+                deleted: false,
+                added: false,
+                removed: 0,
+                plus: Vec::new(),
+            });
             inside = false;
             continue;
         }
@@ -248,7 +254,7 @@ fn diff_files(diff: &str) -> Vec<File<'_>> {
     files
 }
 
-fn file_kinds(secrets: &HiddenSecrets, file: &File<'_>) -> Vec<ScanKind> {
+fn file_kinds(secrets: &HiddenSecrets, file: &FileDiff<'_>) -> Vec<ScanKind> {
     let mut kinds = Vec::new();
     if is_test(secrets, file.path) && !file.added {
         if file.deleted {

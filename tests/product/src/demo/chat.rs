@@ -30,7 +30,7 @@ const PEOPLE: [&str; 2] = ["ana", "ben"];
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Configuration of the stack, and the texts that describe it.
-struct Topic {
+struct DemoTopic {
     options: StackOptions,
     surroundings: StackSurroundings,
     words: TopicWords,
@@ -85,7 +85,7 @@ pub(super) async fn run_chat(
         topic.options.place = InstallPlace::own();
     }
     let real = matches!(topic.surroundings.models, ModelSource::Real(_));
-    let Topic { options, surroundings, words } = topic;
+    let DemoTopic { options, surroundings, words } = topic;
     let mut stack = RunningStack::start_in(options, surroundings).await?;
     let lease = (!stack.place.is_usual()).then(|| stack.place.lease(&stack.cluster));
     say(&write_welcome(&stack, &words, kept.as_ref(), again));
@@ -127,7 +127,7 @@ fn sample_topic(
     program: &Path,
     dir: &Path,
     stack: &Path,
-) -> anyhow::Result<Topic> {
+) -> anyhow::Result<DemoTopic> {
     let (mut scenario, SampleScripts { script, suggestions, otherwise }) = samples::load_samples()?;
     let people = PEOPLE.map(str::to_owned).into_iter().filter(|p| !scenario.users.contains(p));
     scenario.users.extend(people.collect::<Vec<_>>());
@@ -145,7 +145,7 @@ fn sample_topic(
     let surroundings = StackSurroundings { models, suggestions, ..StackSurroundings::default() };
     let about = "a sample".to_owned();
     let words = TopicWords { about, model, network: None, notices: Vec::new() };
-    Ok(Topic { options, surroundings, words })
+    Ok(DemoTopic { options, surroundings, words })
 }
 
 /// A repository of the user's own, with real models if there is a key.
@@ -156,7 +156,7 @@ async fn own_topic(
     dir: &Path,
     kept_branch: Option<String>,
     say: PrintFn<'_>,
-) -> anyhow::Result<Topic> {
+) -> anyhow::Result<DemoTopic> {
     let name = source.name();
     let provider = match provider::given_provider(args)? {
         Some(asked) => Some(settle_provider(asked, &mut *say).await?),
@@ -218,7 +218,7 @@ async fn own_topic(
     let about = format!("a clone of {}, which is never written to", source.identity());
     let network = Some(describe_presets(&chosen));
     let words = TopicWords { about, model, network, notices: cloned.notices };
-    Ok(Topic { options, surroundings, words })
+    Ok(DemoTopic { options, surroundings, words })
 }
 
 /// The provider with a model that it has. Where it lacks what was named, somebody at a terminal may choose: a

@@ -129,7 +129,7 @@ async fn measure_conversation(
 }
 
 /// A conversation as its model sees it.
-struct Watched {
+struct WatchedConversation {
     /// Time at which the first awaited answer was served.
     first: Instant,
     /// Times at which each answer was seen to be served; all earlier ones have the time of the first look.
@@ -138,7 +138,7 @@ struct Watched {
     peak: f64,
 }
 
-impl Watched {
+impl WatchedConversation {
     /// Milliseconds for a turn with so many messages of history.
     fn turn(&self, messages: usize) -> f64 {
         let at = messages / 2;
@@ -155,7 +155,7 @@ async fn watch_turns(
     from: usize,
     to: usize,
     pid: u32,
-) -> anyhow::Result<Watched> {
+) -> anyhow::Result<WatchedConversation> {
     let deadline = Instant::now() + PATIENCE;
     wait_until("an answer", || served() >= from).await?;
     let first = Instant::now();
@@ -164,7 +164,7 @@ async fn watch_turns(
         let count = served();
         reached.resize(count, Instant::now());
         if count >= to {
-            return Ok(Watched { first, reached, peak });
+            return Ok(WatchedConversation { first, reached, peak });
         }
         peak = memory::peak_memory(pid).unwrap_or(peak);
         ensure!(Instant::now() < deadline, "the conversation came to a halt at {count}");

@@ -52,7 +52,7 @@ const DONE: &str = "All done.";
 
 /// Numbers of lost and of doubled effects.
 #[derive(Debug, Default)]
-struct Harm {
+struct CountedHarm {
     lost: usize,
     doubled: usize,
 }
@@ -142,7 +142,7 @@ async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<
     let threads = stack.threads();
     let pods = Api::<Pod>::namespaced(stack.cluster.client(), TEAM);
     let killed = AtomicUsize::new(0);
-    let office = Office {
+    let office = TeamOffice {
         slack: &stack.slack,
         remote: &stack.remote,
         models: &stack.models,
@@ -152,7 +152,7 @@ async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<
         channel: &stack.channel,
         killed: &killed,
     };
-    let trouble = Killer {
+    let trouble = ProcessKiller {
         controller: &mut stack.controller,
         gateways: vec![&mut stack.gateway],
         kubelet: stack.kubelet.as_ref().context("a kubelet")?,
@@ -193,7 +193,7 @@ async fn run_chaos(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Vec<
 }
 
 /// The environment in which people work: chat, Git host, models and Threads.
-struct Office<'a> {
+struct TeamOffice<'a> {
     slack: &'a SlackServer,
     remote: &'a DrivenRepository,
     models: &'a ModelServer,
@@ -204,10 +204,10 @@ struct Office<'a> {
     killed: &'a AtomicUsize,
 }
 
-impl Office<'_> {
+impl TeamOffice<'_> {
     /// Holds one conversation after another until all kills have been made; returns their number and the harm.
-    async fn work(&self, desk: usize) -> anyhow::Result<(usize, Harm)> {
-        let (mut talks, mut harm) = (0, Harm::default());
+    async fn work(&self, desk: usize) -> anyhow::Result<(usize, CountedHarm)> {
+        let (mut talks, mut harm) = (0, CountedHarm::default());
         while self.killed.load(Ordering::SeqCst) < KILLS {
             let name = format!("desk {desk} talk {talks}");
             let own = self.talk(&name).await.with_context(|| name.clone())?;
@@ -219,7 +219,7 @@ impl Office<'_> {
     }
 
     /// A change from the first word to the last, and an aside on the way.
-    async fn talk(&self, name: &str) -> anyhow::Result<Harm> {
+    async fn talk(&self, name: &str) -> anyhow::Result<CountedHarm> {
         let root = self.say(None, &format!("{name}: change the price"))?;
         let plan = self.message(&root, PLAN).await?;
         let thread = names::thread_name(self.repo, &root.parse()?);
@@ -244,7 +244,7 @@ impl Office<'_> {
         let commits = self.remote.log(&format!("main..{branch}")).await?.len();
         let pulls = self.remote.pulls().await?.iter().filter(|p| p.head == branch).count();
         let effects = [said(PLAN), said(HALFWAY), said(DONE), commits, pulls];
-        Ok(Harm {
+        Ok(CountedHarm {
             lost: effects.iter().filter(|times| **times == 0).count(),
             doubled: effects.iter().map(|times| times.saturating_sub(1)).sum::<usize>()
                 + said("One too many."),
@@ -301,7 +301,7 @@ impl Office<'_> {
 }
 
 /// The part that kills processes and pods while people work.
-struct Killer<'a> {
+struct ProcessKiller<'a> {
     controller: &'a mut StackPart,
     gateways: Vec<&'a mut StackPart>,
     kubelet: &'a ProcessKubelet,
@@ -311,7 +311,7 @@ struct Killer<'a> {
     rng: StdRng,
 }
 
-impl Killer<'_> {
+impl ProcessKiller<'_> {
     async fn kill(mut self) -> anyhow::Result<()> {
         while self.killed.load(Ordering::SeqCst) < KILLS {
             let pause = self.rng.random_range(PAUSE);

@@ -102,20 +102,24 @@ pub(super) async fn measure_ingest() -> anyhow::Result<Vec<MeasuredFigure>> {
 }
 
 /// First and newest message of a conversation.
-struct Said {
+struct SaidMessages {
     root: String,
     newest: String,
 }
 
-async fn talk_much(slack: &SlackServer, user: &str, channel: &str) -> anyhow::Result<Vec<Said>> {
-    let mut said: Vec<Said> = Vec::with_capacity(CONVERSATIONS);
+async fn talk_much(
+    slack: &SlackServer,
+    user: &str,
+    channel: &str,
+) -> anyhow::Result<Vec<SaidMessages>> {
+    let mut said: Vec<SaidMessages> = Vec::with_capacity(CONVERSATIONS);
     for n in 0..ENVELOPES {
         let known = (n >= CONVERSATIONS).then_some(n % CONVERSATIONS);
         let root = known.map(|index| said[index].root.clone());
         let ts = slack.post_as(user, channel, root.as_deref(), "and one more")?;
         match known {
             Some(index) => said[index].newest = ts,
-            None => said.push(Said { root: ts.clone(), newest: ts }),
+            None => said.push(SaidMessages { root: ts.clone(), newest: ts }),
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -135,7 +139,7 @@ async fn await_acknowledged(slack: &SlackServer) -> anyhow::Result<()> {
 async fn ingest_figures(
     slack: &SlackServer,
     client: &Client,
-    said: &[Said],
+    said: &[SaidMessages],
 ) -> anyhow::Result<Vec<MeasuredFigure>> {
     let deliveries = slack.deliveries();
     let messages = deliveries.iter().filter(|d| d.event_type == "message");
@@ -154,7 +158,7 @@ async fn ingest_figures(
         })
         .collect();
     let mut unmarked = 0;
-    for Said { root, newest } in said {
+    for SaidMessages { root, newest } in said {
         let name = names::thread_name("shop", &root.parse().context("a ts of the test's own")?);
         unmarked += usize::from(!marks.contains(&(name, newest.clone())));
     }

@@ -48,14 +48,18 @@ pub(super) async fn measure_overlap() -> anyhow::Result<Vec<MeasuredFigure>> {
     for n in 0..PUSHERS {
         branch_off(&remote, &ProxyBed::branch(0, n)).await?;
     }
-    let idle: Vec<Pusher> = (0..PUSHERS)
-        .map(|n| Pusher { branch: ProxyBed::branch(0, n), token: bed.tokens(0)[n].clone(), own: n })
+    let idle: Vec<BranchPusher> = (0..PUSHERS)
+        .map(|n| BranchPusher {
+            branch: ProxyBed::branch(0, n),
+            token: bed.tokens(0)[n].clone(),
+            own: n,
+        })
         .collect();
     let (quiet, _) = push_every_second(&bed, &clone, &ca, (&idle, None)).await?;
     let mut pushers = Vec::new();
     for (n, thread) in threads.iter().enumerate().take(PUSHERS) {
         let token = bed.register(REPO, &thread.name).await?;
-        pushers.push(Pusher { branch: names::branch_name(&thread.name), token, own: n });
+        pushers.push(BranchPusher { branch: names::branch_name(&thread.name), token, own: n });
     }
     // All are looked at once before the clock starts.
     clone.push(&bed, &ca, &pushers[0], (0, "begin")).await?;
@@ -74,7 +78,7 @@ fn file_path(n: usize) -> String {
 }
 
 /// An open thread's conversation.
-struct Open {
+struct OpenConversation {
     name: String,
     channel: String,
     root: String,
@@ -86,7 +90,7 @@ async fn open_threads(
     provider: &str,
     remote: &DrivenRepository,
     git: (&str, &str),
-) -> anyhow::Result<Vec<Open>> {
+) -> anyhow::Result<Vec<OpenConversation>> {
     let slack = bed.slack();
     let ana = slack.create_user("ana", "Ana");
     let channel = slack.create_channel(REPO, &[&ana, &slack.bot_user_id()]);
@@ -107,7 +111,7 @@ async fn open_threads(
         bed.cluster().apply_yaml(&thread.to_string()).await?;
         let status = json!({"status": {"branch": branch}});
         api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await?;
-        threads.push(Open { name, channel: channel.clone(), root });
+        threads.push(OpenConversation { name, channel: channel.clone(), root });
     }
     Ok(threads)
 }
@@ -119,7 +123,7 @@ async fn branch_off(remote: &DrivenRepository, branch: &str) -> anyhow::Result<(
 }
 
 /// Returns `Some` once the status of every Thread says that its branch has been compared.
-async fn all_compared(bed: &ProxyBed, threads: &[Open]) -> anyhow::Result<Option<()>> {
+async fn all_compared(bed: &ProxyBed, threads: &[OpenConversation]) -> anyhow::Result<Option<()>> {
     let client: Client = bed.cluster().client();
     let all =
         Api::<Thread>::namespaced(client, TEAM).list(&kube::api::ListParams::default()).await?;
@@ -129,7 +133,7 @@ async fn all_compared(bed: &ProxyBed, threads: &[Open]) -> anyhow::Result<Option
 }
 
 /// A Thread that pushes to its branch, and the file that it alone changes.
-struct Pusher {
+struct BranchPusher {
     branch: String,
     token: String,
     own: usize,
@@ -141,7 +145,7 @@ async fn push_every_second(
     bed: &ProxyBed,
     clone: &Clone,
     ca: &Path,
-    (pushers, threads): (&[Pusher], Option<&[Open]>),
+    (pushers, threads): (&[BranchPusher], Option<&[OpenConversation]>),
 ) -> anyhow::Result<(f64, Vec<f64>)> {
     let (began, used) = (Instant::now(), bed.cpu_seconds()?);
     let mut tick = tokio::time::interval(Duration::from_secs(1));
@@ -171,9 +175,13 @@ async fn push_every_second(
 }
 
 /// Milliseconds until both conversations of a pair know.
-async fn await_told(bed: &ProxyBed, sides: [&Open; 2], since: Instant) -> anyhow::Result<f64> {
+async fn await_told(
+    bed: &ProxyBed,
+    sides: [&OpenConversation; 2],
+    since: Instant,
+) -> anyhow::Result<f64> {
     let knows = |at: usize| {
-        let Open { channel, root, .. } = sides[at];
+        let OpenConversation { channel, root, .. } = sides[at];
         let other = &sides[1 - at].name;
         let all = bed.slack().messages(channel, Some(root));
         let says = |text: &str| text.contains(&**other) && text.contains("same lines");
@@ -201,11 +209,11 @@ impl Clone {
         &self,
         bed: &ProxyBed,
         ca: &Path,
-        pusher: &Pusher,
+        pusher: &BranchPusher,
         (file, content): (usize, &str),
     ) -> anyhow::Result<()> {
         let at = ["-C".to_owned(), self.folder.to_string_lossy().into_owned()];
-        let Pusher { branch, token, .. } = pusher;
+        let BranchPusher { branch, token, .. } = pusher;
         run_git(
             &at,
             &["fetch", "-q", "origin", &format!("+refs/heads/{branch}:refs/heads/{branch}")],

@@ -47,8 +47,8 @@ pub(super) async fn measure_packs() -> anyhow::Result<Vec<MeasuredFigure>> {
         remotes[BAD].git().run(&["update-ref", &format!("refs/heads/{branch}"), &base]).await?;
         hostile.push(branch);
     }
-    let giant = Giant::make(&dir.path().join("giant"), &remotes[BAD], github.token()).await?;
-    let work = Work::clone(&bed, &ca, &dir.path().join("work"), &remotes[GOOD]).await?;
+    let giant = GiantPack::make(&dir.path().join("giant"), &remotes[BAD], github.token()).await?;
+    let work = PushingClone::clone(&bed, &ca, &dir.path().join("work"), &remotes[GOOD]).await?;
 
     work.push().await?;
     let (mut quiet, mut beside) = (Vec::new(), Vec::new());
@@ -65,13 +65,13 @@ pub(super) async fn measure_packs() -> anyhow::Result<Vec<MeasuredFigure>> {
 }
 
 /// A small pack that unfolds to a giant and a difference to it.
-struct Giant {
+struct GiantPack {
     base: String,
     tip: String,
     pack: Vec<u8>,
 }
 
-impl Giant {
+impl GiantPack {
     async fn make(folder: &Path, remote: &DrivenRepository, token: &str) -> anyhow::Result<Self> {
         let url = remote.url().replacen("://", &format!("://x-access-token:{token}@"), 1);
         run_git(&[], &["clone", "-q", &url, &folder.to_string_lossy()]).await?;
@@ -114,13 +114,13 @@ impl Giant {
 }
 
 /// A clone that pushes one small commit after the other through the gateway.
-struct Work {
+struct PushingClone {
     options: Vec<String>,
     url: String,
     branch: String,
 }
 
-impl Work {
+impl PushingClone {
     async fn clone(
         bed: &ProxyBed,
         ca: &Path,

@@ -149,9 +149,9 @@ fn history_line(seq: usize, output: &str) -> String {
 }
 
 /// A history that another gateway writes.
-struct Kept(std::fs::File);
+struct ForeignHistory(std::fs::File);
 
-impl Kept {
+impl ForeignHistory {
     fn open(stack: &RunningStack, name: &str) -> std::io::Result<Self> {
         let folder = stack.dir.join("history").join(&stack.place.team).join(name);
         std::fs::create_dir_all(&folder)?;
@@ -164,7 +164,7 @@ impl Kept {
 async fn measure_long(stack: &RunningStack, base: &str) -> anyhow::Result<(f64, f64)> {
     let output = "a line of output\n".repeat(LONG_OUTPUT);
     let all: String = (1..=LONG).map(|seq| history_line(seq, &output)).collect();
-    Kept::open(stack, "long-1")?.0.write_all(all.as_bytes())?;
+    ForeignHistory::open(stack, "long-1")?.0.write_all(all.as_bytes())?;
     let address = format!("{base}/{}/long-1", stack.place.team);
     let mut took = Vec::new();
     for _ in 0..OPENED {
@@ -190,7 +190,7 @@ async fn measure_many(stack: &RunningStack, base: &str) -> anyhow::Result<f64> {
     let name = |run: usize| format!("live-{run}");
     let mut runs = Vec::new();
     for run in 0..RUNS {
-        let mut kept = Kept::open(stack, &name(run))?;
+        let mut kept = ForeignHistory::open(stack, &name(run))?;
         kept.0.write_all(history_line(1, "begun").as_bytes())?;
         runs.push(kept);
     }

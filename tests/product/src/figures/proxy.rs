@@ -31,7 +31,7 @@ const BUSY: usize = long_or_short(50, 5);
 const RUSH: Duration = Duration::from_secs(5);
 
 /// A client with the destination and the tokens of its calls.
-struct Line {
+struct CallingClient {
     client: reqwest::Client,
     url: String,
     /// Tokens of the calls, used in turns.
@@ -39,7 +39,7 @@ struct Line {
     calls: AtomicUsize,
 }
 
-impl Line {
+impl CallingClient {
     async fn ask(&self, stream: bool) -> anyhow::Result<reqwest::Response> {
         let more = if stream { PIECEWISE } else { "" };
         let body = json!({
@@ -100,13 +100,13 @@ impl Line {
 pub(super) async fn measure_proxy() -> anyhow::Result<Vec<MeasuredFigure>> {
     let provider = LocalProvider::start().await?;
     let bed = ProxyBed::start(&provider, None).await.context("starting the gateway")?;
-    let direct = Arc::new(Line {
+    let direct = Arc::new(CallingClient {
         client: reqwest::Client::new(),
         url: format!("{}/chat/completions", provider.url()),
         tokens: vec![provider::KEY.to_owned()],
         calls: AtomicUsize::default(),
     });
-    let proxied = Arc::new(Line {
+    let proxied = Arc::new(CallingClient {
         client: bed.client()?,
         url: format!("{}/v1/chat/completions", bed.url()),
         tokens: bed.tokens(0).to_vec(),
@@ -153,7 +153,7 @@ pub(super) async fn measure_proxy() -> anyhow::Result<Vec<MeasuredFigure>> {
 }
 
 /// The median of calls one at a time, in turns, for each line that there is; milliseconds.
-async fn time_singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<f64>; 3]> {
+async fn time_singles(lines: [Option<&Arc<CallingClient>>; 3]) -> anyhow::Result<[Option<f64>; 3]> {
     let mut samples: [Vec<f64>; 3] = Default::default();
     for call in 0..WARM + SINGLE {
         for (line, samples) in lines.iter().zip(&mut samples) {
@@ -170,7 +170,10 @@ async fn time_singles(lines: [Option<&Arc<Line>>; 3]) -> anyhow::Result<[Option<
 }
 
 /// The 99th percentile over all pieces of many streams at once; milliseconds.
-async fn time_streams(line: &Arc<Line>, provider: &Arc<LocalProvider>) -> anyhow::Result<f64> {
+async fn time_streams(
+    line: &Arc<CallingClient>,
+    provider: &Arc<LocalProvider>,
+) -> anyhow::Result<f64> {
     let all = (0..STREAMS).map(|n| {
         let (line, provider) = (Arc::clone(line), Arc::clone(provider));
         tokio::spawn(async move {

@@ -20,7 +20,7 @@ const CHANGES: usize = 200;
 const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_mins(2);
 
-struct Measured {
+struct MeasuredIdle {
     p50: f64,
     looks: f64,
     resident: f64,
@@ -54,7 +54,7 @@ async fn measure_at(
     operator: &RunningOperator,
     have: usize,
     total: usize,
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<MeasuredIdle> {
     let threads = operator.api::<Thread>();
     futures::stream::iter(have..total)
         .map(|index| {
@@ -80,7 +80,7 @@ async fn measure_at(
     await_quiet(operator).await?;
     let count = f64::from(u32::try_from(samples.len())?);
     let looks = (operator.reconciles().await? - before) / count;
-    Ok(Measured { p50: find_percentile(&mut samples, 50), looks, resident })
+    Ok(MeasuredIdle { p50: find_percentile(&mut samples, 50), looks, resident })
 }
 
 /// Milliseconds from the answer to a change of a Thread's spec until the controller's status for it is seen.

@@ -38,7 +38,7 @@ pub(super) async fn measure_shards() -> anyhow::Result<Vec<MeasuredFigure>> {
     let leaders = shared.lead_shards(SHARDS).await?;
     let repos = one_of_each_shard()?;
     let (mut with_one, mut with_three) =
-        (Carried::default(), vec![Carried::default(); leaders.len()]);
+        (AnsweredCalls::default(), vec![AnsweredCalls::default(); leaders.len()]);
     for _ in 0..TURNS {
         with_one.add(measure_one(&alone, &repos).await?);
         let turns = leaders.iter().zip(&repos).map(|(leader, repo)| rush(&shared, leader, *repo));
@@ -65,12 +65,12 @@ pub(super) async fn measure_shards() -> anyhow::Result<Vec<MeasuredFigure>> {
 
 /// Calls that were answered, and seconds of processor time that they took of a gateway.
 #[derive(Clone, Copy, Debug, Default)]
-struct Carried {
+struct AnsweredCalls {
     calls: f64,
     seconds: f64,
 }
 
-impl Carried {
+impl AnsweredCalls {
     fn add(&mut self, more: Self) {
         self.calls += more.calls;
         self.seconds += more.seconds;
@@ -86,19 +86,19 @@ fn one_of_each_shard() -> anyhow::Result<Vec<usize>> {
 }
 
 /// One turn of the leader of all Repos.
-async fn measure_one(bed: &ProxyBed, repos: &[usize]) -> anyhow::Result<Carried> {
+async fn measure_one(bed: &ProxyBed, repos: &[usize]) -> anyhow::Result<AnsweredCalls> {
     let before = bed.cpu_seconds()?;
     let client = bed.client()?;
     let calls = repos.iter().map(|repo| call_often(&client, bed, *repo));
     let calls: f64 = try_join_all(calls).await?.iter().sum();
-    Ok(Carried { calls, seconds: bed.cpu_seconds()? - before })
+    Ok(AnsweredCalls { calls, seconds: bed.cpu_seconds()? - before })
 }
 
 /// One turn of a shard's leader.
-async fn rush(bed: &ProxyBed, leader: &ShardLeader, repo: usize) -> anyhow::Result<Carried> {
+async fn rush(bed: &ProxyBed, leader: &ShardLeader, repo: usize) -> anyhow::Result<AnsweredCalls> {
     let before = leader.cpu_seconds()?;
     let calls = call_often(&bed.client_at(leader.address)?, bed, repo).await?;
-    Ok(Carried { calls, seconds: leader.cpu_seconds()? - before })
+    Ok(AnsweredCalls { calls, seconds: leader.cpu_seconds()? - before })
 }
 
 /// Calls as the pods of a Repo for one turn; the number of calls that were answered.

@@ -131,9 +131,9 @@ fn raise_request(spec: &mut Value, resource: &str, more: i128) {
     first["resources"]["requests"][resource] = written.into();
 }
 
-type Violation = (&'static str, String);
+type PolicyViolation = (&'static str, String);
 
-fn find_violations(spec: &mut Value) -> Vec<Violation> {
+fn find_violations(spec: &mut Value) -> Vec<PolicyViolation> {
     let mut wrong = Vec::new();
     for host in ["hostNetwork", "hostPID", "hostIPC"] {
         if spec[host] == true {
@@ -174,7 +174,7 @@ fn find_violations(spec: &mut Value) -> Vec<Violation> {
     wrong
 }
 
-fn of_container(container: &Value) -> Vec<Violation> {
+fn of_container(container: &Value) -> Vec<PolicyViolation> {
     let name = text_at(container, "/name").unwrap_or_default();
     let mut wrong = Vec::new();
     if container["securityContext"]["privileged"] == true {

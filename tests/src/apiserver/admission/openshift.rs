@@ -20,13 +20,13 @@ pub(super) fn is_openshift(store: &ObjectStore) -> bool {
 }
 
 /// Ranges and level that a namespace's annotations assign to its pods.
-struct Given {
+struct AssignedRanges {
     users: (i64, i64),
     group: i64,
     level: String,
 }
 
-impl Given {
+impl AssignedRanges {
     fn of(store: &ObjectStore, namespace: &str) -> Option<Self> {
         if !is_openshift(store) {
             return None;
@@ -48,7 +48,9 @@ impl Given {
 
 /// Fills in what a pod leaves open, and refuses it if it asks for anything else.
 pub(crate) fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiError> {
-    let Some(given) = Given::of(store, object::object_namespace(pod)) else { return Ok(()) };
+    let Some(given) = AssignedRanges::of(store, object::object_namespace(pod)) else {
+        return Ok(());
+    };
     let mut wrong = Vec::new();
     let name = object::object_name(pod).to_owned();
     let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
@@ -89,7 +91,7 @@ pub(crate) fn constrain_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), 
 }
 
 /// Applies the constraint to the settings of the whole pod.
-fn constrain_spec(spec: &mut Value, given: &Given, wrong: &mut Vec<String>) {
+fn constrain_spec(spec: &mut Value, given: &AssignedRanges, wrong: &mut Vec<String>) {
     match spec.pointer("/securityContext/fsGroup").and_then(Value::as_i64) {
         None => spec["securityContext"]["fsGroup"] = given.group.into(),
         Some(group) if group == given.group => {}
@@ -112,7 +114,7 @@ fn constrain_container(
     container: &mut Value,
     path: &str,
     shared: Option<&Value>,
-    given: &Given,
+    given: &AssignedRanges,
     wrong: &mut Vec<String>,
 ) {
     let (low, high) = given.users;

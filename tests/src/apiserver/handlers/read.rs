@@ -18,7 +18,7 @@ use crate::apiserver::table;
 
 /// Decoded continue token: the version that the list shows, and the key after which it goes on.
 #[derive(Serialize, Deserialize)]
-struct Continue {
+struct ContinueToken {
     version: u64,
     namespace: String,
     name: String,
@@ -201,11 +201,11 @@ fn item_json(context: &ResourceRequest<'_>, stored: &StoredObject) -> bytes::Byt
 
 fn encode_continue(version: u64, last: &StoredObject) -> String {
     let (namespace, name) = last.key();
-    let token = Continue { version, namespace, name };
+    let token = ContinueToken { version, namespace, name };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-fn decode_continue(token: &str) -> Result<Continue, ApiError> {
+fn decode_continue(token: &str) -> Result<ContinueToken, ApiError> {
     let bad = || ApiError::bad_request("continue key is not valid: illegal base64 data");
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).map_err(|_| bad())?).map_err(|_| bad())
 }

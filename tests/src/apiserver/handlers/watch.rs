@@ -29,7 +29,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// Duration of a watch if the client names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
 
-struct Watch {
+struct WatchStream {
     server: Arc<ServerState>,
     kind: Arc<ServedKind>,
     namespace: String,
@@ -69,7 +69,7 @@ impl ResourceRequest<'_> {
         let changed = self.server.store.subscribe(&self.kind.table);
         let timeout = query.number("timeoutSeconds").filter(|s| *s > 0);
         let now = Instant::now();
-        let mut watch = Watch {
+        let mut watch = WatchStream {
             server: Arc::clone(self.server),
             kind: Arc::clone(&self.kind),
             namespace: self.target.namespace.clone(),
@@ -111,7 +111,7 @@ impl ResourceRequest<'_> {
     }
 }
 
-impl Watch {
+impl WatchStream {
     fn start_with_present_state(&mut self) {
         let namespace = Some(self.namespace.as_str()).filter(|ns| !ns.is_empty());
         let (objects, version) = self.server.store.list(&self.kind.table, namespace);

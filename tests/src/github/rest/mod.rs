@@ -153,10 +153,10 @@ struct Numbered {
     number: u64,
 }
 
-type Repositories<'a> = MutexGuard<'a, BTreeMap<(String, String), HostedRepository>>;
+type LockedRepositories<'a> = MutexGuard<'a, BTreeMap<(String, String), HostedRepository>>;
 
 fn find_repository<'a>(
-    all: &'a mut Repositories<'_>,
+    all: &'a mut LockedRepositories<'_>,
     owner: &str,
     name: &str,
 ) -> Result<&'a mut HostedRepository, ApiError> {
@@ -188,7 +188,7 @@ async fn read_repository(
 }
 
 #[derive(Deserialize)]
-struct Person {
+struct PersonPath {
     owner: String,
     repo: String,
     login: String,
@@ -197,7 +197,7 @@ struct Person {
 async fn read_permission(
     State(shared): Host,
     caller: Caller,
-    Path(person): Path<Person>,
+    Path(person): Path<PersonPath>,
 ) -> Result<Json<Value>, ApiError> {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &person.owner, &person.repo)?;

@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Caller, Host, Numbered, Paged, Person, find_repository};
+use super::{Answer, Caller, Host, Numbered, Paged, PersonPath, find_repository};
 use crate::github::error::ApiError;
 use crate::github::json;
 use crate::github::state::{HostedIssue, HostedRepository};
@@ -129,7 +129,7 @@ pub(super) async fn remove_assignees(
 pub(super) async fn may_be_assigned(
     State(shared): Host,
     caller: Caller,
-    Path(at): Path<Person>,
+    Path(at): Path<PersonPath>,
 ) -> Answer {
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &at.owner, &at.repo)?;

@@ -8,19 +8,19 @@ use super::super::respond::{RefusedCall, failure_response};
 use super::{MischiefKind, ModelMischief};
 
 /// Status and body of a provider's refusal.
-struct Words {
+struct RefusalWords {
     status: u16,
     message: String,
     metadata: Value,
 }
 
-fn refusal_words(status: u16, message: impl Into<String>, metadata: Value) -> Words {
-    Words { status, message: message.into(), metadata }
+fn refusal_words(status: u16, message: impl Into<String>, metadata: Value) -> RefusalWords {
+    RefusalWords { status, message: message.into(), metadata }
 }
 
 /// Builds the refusal of a request that is so many tokens long.
 pub(crate) fn refuse_request(mischief: &ModelMischief, model: &str, tokens: u64) -> Response {
-    let Words { status, mut message, metadata } = say_refusal(mischief.kind, model, tokens);
+    let RefusalWords { status, mut message, metadata } = say_refusal(mischief.kind, model, tokens);
     if let Some(secret) = &mischief.secret {
         message = format!("{message} (asked with {secret})");
     }
@@ -37,7 +37,7 @@ fn provider_metadata(name: &str, kind: &str, raw: &Value) -> Value {
     json!({"provider_name": name, "error_type": kind, "raw": raw.to_string()})
 }
 
-fn say_refusal(kind: MischiefKind, model: &str, tokens: u64) -> Words {
+fn say_refusal(kind: MischiefKind, model: &str, tokens: u64) -> RefusalWords {
     use MischiefKind as K;
     match kind {
         K::OverflowOpenai
@@ -116,7 +116,7 @@ fn say_refusal(kind: MischiefKind, model: &str, tokens: u64) -> Words {
     }
 }
 
-fn say_overflow(kind: MischiefKind, tokens: u64) -> Words {
+fn say_overflow(kind: MischiefKind, tokens: u64) -> RefusalWords {
     let limit = tokens.saturating_sub(tokens / 4).max(1);
     match kind {
         MischiefKind::OverflowOpenai => refusal_words(
@@ -164,7 +164,7 @@ fn say_overflow(kind: MischiefKind, tokens: u64) -> Words {
     }
 }
 
-fn say_payment(kind: MischiefKind) -> Words {
+fn say_payment(kind: MischiefKind) -> RefusalWords {
     let visit = "visit https://openrouter.ai/settings/credits";
     match kind {
         MischiefKind::CreditForLess => can_afford(65_536, 30_104),
@@ -185,11 +185,11 @@ fn say_payment(kind: MischiefKind) -> Words {
 
 /// Builds the 402 of an account that has less than such an answer may cost.
 pub(crate) fn too_dear(wanted: u64, affordable: u64) -> Response {
-    let Words { status, message, metadata } = can_afford(wanted, affordable);
+    let RefusalWords { status, message, metadata } = can_afford(wanted, affordable);
     failure_response(&RefusedCall { status, message: &message, metadata })
 }
 
-fn can_afford(wanted: u64, affordable: u64) -> Words {
+fn can_afford(wanted: u64, affordable: u64) -> RefusalWords {
     refusal_words(
         402,
         format!(
@@ -201,7 +201,7 @@ fn can_afford(wanted: u64, affordable: u64) -> Words {
     )
 }
 
-fn say_forbidden(kind: MischiefKind, model: &str) -> Words {
+fn say_forbidden(kind: MischiefKind, model: &str) -> RefusalWords {
     match kind {
         MischiefKind::Moderated => refusal_words(
             403,

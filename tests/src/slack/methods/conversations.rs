@@ -15,13 +15,13 @@ use super::super::world::{SlackChannel, SlackMessage, SlackWorld};
 const DISTRIBUTED_PAGE: usize = 15;
 
 /// `oldest`, `latest` and `inclusive`, in microseconds.
-struct Window {
+struct TimeWindow {
     oldest: i64,
     latest: i64,
     inclusive: bool,
 }
 
-impl Window {
+impl TimeWindow {
     fn read(args: &MethodArgs) -> Result<Self, MethodFailure> {
         let bound = |name: &str, open: i64| match args.text(name) {
             None => Ok(open),
@@ -132,7 +132,7 @@ fn messages_reply(rendered: &[Value], next: Option<String>) -> MethodReply {
 pub(super) fn read_history(core: &mut SlackCore, args: &MethodArgs) -> MethodReply {
     let channel = readable_channel(core, args)?;
     let limit = read_limit(core, args, 100, 999)?;
-    let (window, before) = (Window::read(args)?, read_cursor(args)?);
+    let (window, before) = (TimeWindow::read(args)?, read_cursor(args)?);
     let newest_first = channel
         .messages
         .values()
@@ -151,7 +151,7 @@ pub(super) fn read_replies(core: &mut SlackCore, args: &MethodArgs) -> MethodRep
     let channel = readable_channel(core, args)?;
     let root = args.need("ts")?;
     let limit = read_limit(core, args, 1000, 1000)?;
-    let (window, after) = (Window::read(args)?, read_cursor(args)?);
+    let (window, after) = (TimeWindow::read(args)?, read_cursor(args)?);
     let mut thread = channel.thread(&root);
     thread.retain(|message| core.is_indexed(channel, message));
     if thread.is_empty() {

@@ -40,7 +40,7 @@ struct LivePlace {
 /// A change, whole, so that one that arrives twice does no harm.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Update {
+enum PageUpdate {
     /// A message that is new or has changed.
     Message { message: Box<MessageView> },
     /// A message that was deleted.
@@ -82,7 +82,7 @@ impl PageSnapshot {
     }
 }
 
-impl Update {
+impl PageUpdate {
     fn of(inner: &SharedSlack, change: SlackChange) -> Option<Self> {
         let now = |channel: &str, ts: &str| {
             inner.read(|core| {
@@ -135,8 +135,8 @@ pub(super) async fn serve_events(
     let updates = stream::unfold((inner, changes), |(inner, mut changes)| async move {
         loop {
             let update = match changes.recv().await {
-                Ok(change) => Update::of(&inner, change),
-                Err(RecvError::Lagged(_)) => Some(Update::Reload),
+                Ok(change) => PageUpdate::of(&inner, change),
+                Err(RecvError::Lagged(_)) => Some(PageUpdate::Reload),
                 Err(RecvError::Closed) => return None,
             };
             if let Some(update) = update {

@@ -136,43 +136,46 @@ struct PageButton {
 }
 
 #[derive(Deserialize)]
-struct Emoji {
+struct PageEmoji {
     ts: String,
     name: String,
 }
 
 /// Slack's refusal, for the page to show.
-struct Refusal(SlackError);
+struct PageRefusal(SlackError);
 
-impl IntoResponse for Refusal {
+impl IntoResponse for PageRefusal {
     fn into_response(self) -> Response {
         let body = Json(json!({ "error": self.0.to_string() }));
         (StatusCode::UNPROCESSABLE_ENTITY, body).into_response()
     }
 }
 
-type Done = Result<Response, Refusal>;
+type PageAnswer = Result<Response, PageRefusal>;
 
-async fn write_message(State(inner): SharedPage, Json(at): Json<PageAt<PageText>>) -> Done {
+async fn write_message(State(inner): SharedPage, Json(at): Json<PageAt<PageText>>) -> PageAnswer {
     let PageText { thread, text } = &at.what;
     if text.trim().is_empty() {
-        return Err(Refusal(SlackError::Refused("no_text".to_owned())));
+        return Err(PageRefusal(SlackError::Refused("no_text".to_owned())));
     }
     let post = |core: &mut SlackCore| core.post_as(&at.user, &at.channel, thread.as_deref(), text);
-    let ts = inner.update(post).map_err(Refusal)?;
+    let ts = inner.update(post).map_err(PageRefusal)?;
     Ok(Json(json!({ "ts": ts })).into_response())
 }
 
-async fn click_button(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> Done {
+async fn click_button(State(inner): SharedPage, Json(at): Json<PageAt<PageButton>>) -> PageAnswer {
     let PageButton { ts, action_id } = &at.what;
     let click = |core: &mut SlackCore| core.click_as(&at.user, &at.channel, ts, action_id);
-    let action_ts = inner.update(click).map_err(Refusal)?;
+    let action_ts = inner.update(click).map_err(PageRefusal)?;
     Ok(Json(json!({ "action_ts": action_ts })).into_response())
 }
 
 /// Adds the user's reaction, or takes it back if it is there.
-async fn toggle_reaction(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>) -> Done {
-    let Emoji { ts, name } = &at.what;
+async fn toggle_reaction(
+    State(inner): SharedPage,
+    Json(at): Json<PageAt<PageEmoji>>,
+) -> PageAnswer {
+    let PageEmoji { ts, name } = &at.what;
     let toggle = |core: &mut SlackCore| {
         let channel = core.world.channels.get(&at.channel);
         let message = channel.and_then(|channel| channel.messages.get(ts));
@@ -180,7 +183,7 @@ async fn toggle_reaction(State(inner): SharedPage, Json(at): Json<PageAt<Emoji>>
         let has = reactions.iter().any(|r| r.name == *name && r.users.contains(&at.user));
         core.react_as(&at.user, &at.channel, ts, (name.as_str(), !has)).map(|()| !has)
     };
-    let added = inner.update(toggle).map_err(Refusal)?;
+    let added = inner.update(toggle).map_err(PageRefusal)?;
     Ok(Json(json!({ "added": added })).into_response())
 }
 

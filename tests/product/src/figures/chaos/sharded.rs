@@ -14,7 +14,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use super::super::{MeasuredFigure, wait_until};
-use super::{Harm, Killer, Office, PATIENCE, choose_seed, shop_options};
+use super::{CountedHarm, PATIENCE, ProcessKiller, TeamOffice, choose_seed, shop_options};
 use codebutler_testbed::place::TEAM;
 use codebutler_testbed::stack::RunningStack;
 use codebutler_testbed::stack::outside::StackSurroundings;
@@ -71,9 +71,9 @@ async fn run_sharded(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Ve
     let pods = Api::<Pod>::namespaced(stack.cluster.client(), TEAM);
     let killed = AtomicUsize::new(0);
     let ana = stack.users.get("ana").context("ana")?;
-    let offices: Vec<Office<'_>> = repos
+    let offices: Vec<TeamOffice<'_>> = repos
         .iter()
-        .map(|(repo, channel)| Office {
+        .map(|(repo, channel)| TeamOffice {
             slack: &stack.slack,
             remote: &stack.remote,
             models: &stack.models,
@@ -84,7 +84,7 @@ async fn run_sharded(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Ve
             killed: &killed,
         })
         .collect();
-    let trouble = Killer {
+    let trouble = ProcessKiller {
         controller: &mut stack.controller,
         gateways: stack.further_gateways.iter_mut().chain([&mut stack.gateway]).collect(),
         kubelet: stack.kubelet.as_ref().context("a kubelet")?,
@@ -95,7 +95,7 @@ async fn run_sharded(stack: &mut RunningStack, rng: StdRng) -> anyhow::Result<Ve
     };
     let desks = try_join_all(offices.iter().enumerate().map(|(desk, office)| office.work(desk)));
     let (done, ()) = tokio::try_join!(desks, trouble.kill())?;
-    let all: Vec<&Harm> = done.iter().map(|(_, harm)| harm).collect();
+    let all: Vec<&CountedHarm> = done.iter().map(|(_, harm)| harm).collect();
     let lost: usize = all.iter().map(|harm| harm.lost).sum();
     let doubled: usize = all.iter().map(|harm| harm.doubled).sum();
     // The books of one are those of all: they are on the Threads.

@@ -89,7 +89,7 @@ pub(super) async fn measure_siege() -> anyhow::Result<Vec<MeasuredFigure>> {
     let mut held = SiegeCount::default();
     for _ in 0..TURNS {
         timed[0].add(team.time(TURN).await?);
-        let siege = Siege::begin(besiegers.handle(), &bed, &push).await?;
+        let siege = RunningSiege::begin(besiegers.handle(), &bed, &push).await?;
         timed[1].add(team.time(TURN).await?);
         held.add(&siege.end().await?);
     }
@@ -226,14 +226,14 @@ impl OtherTeam {
 
 /// All that is held and asked for at once: it has to come to an end by itself. Each says whether it was taken, or
 /// refused.
-struct Siege {
+struct RunningSiege {
     bodies: JoinSet<anyhow::Result<bool>>,
     readings: JoinSet<anyhow::Result<bool>>,
     pushes: JoinSet<anyhow::Result<bool>>,
     connections: Vec<TcpStream>,
 }
 
-impl Siege {
+impl RunningSiege {
     async fn begin(
         besiegers: &Handle,
         bed: &Arc<ProxyBed>,

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 
 use super::super::SHORT;
-use super::Line;
+use super::CallingClient;
 use super::bed::MODEL;
 use super::provider::{KEY, LocalProvider};
 use crate::figures::memory;
@@ -27,7 +27,7 @@ pub(super) struct LitellmProxy {
     child: Child,
     _dir: tempfile::TempDir,
     /// Client with URL and key of the proxy.
-    pub line: Arc<Line>,
+    pub line: Arc<CallingClient>,
 }
 
 impl LitellmProxy {
@@ -73,7 +73,7 @@ impl LitellmProxy {
             .stderr(log)
             .kill_on_drop(true)
             .spawn()?;
-        let line = Line {
+        let line = CallingClient {
             client: reqwest::Client::new(),
             url: format!("http://127.0.0.1:{port}/v1/chat/completions"),
             tokens: vec!["sk-figures".to_owned()],
