@@ -249,16 +249,14 @@ async fn start_here(
     await_ready("gateway", &mut gateways[0], metrics.gateway).await?;
     await_ready("controller", &mut controller, metrics.controller).await?;
     let further_gateways = gateways.split_off(1).into_iter().map(StackPart::from).collect();
-    let gateway = gateways.remove(0).into();
-    let (controller, kubelet, controllers) = (controller.into(), Some(kubelet), Some(controllers));
     let product = ProductRun {
-        gateway,
+        gateway: gateways.remove(0).into(),
         further_gateways,
         leaders,
-        controller,
+        controller: controller.into(),
         metrics,
-        kubelet,
-        controllers,
+        kubelet: Some(kubelet),
+        controllers: Some(controllers),
     };
     Ok((options, product))
 }
