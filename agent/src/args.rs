@@ -11,7 +11,9 @@ use codebutler_wire::pod;
 
 use crate::experiment::PromptExperiment;
 use crate::sandbox::SandboxMode;
-use crate::toolbox::oom;
+
+/// Path at which a container sees its own control group.
+const CGROUP: &str = "/sys/fs/cgroup";
 
 /// The command line of `codebutler-agent`.
 #[derive(Debug, Parser)]
@@ -257,7 +259,7 @@ pub struct ToolboxArgs {
     #[arg(long = "writable")]
     pub writable: Vec<PathBuf>,
     /// Cgroup whose counters say which processes the kernel ended for want of memory.
-    #[arg(long, default_value = oom::CGROUP, hide = true)]
+    #[arg(long, default_value = CGROUP, hide = true)]
     pub cgroup: PathBuf,
     /// The role, for the log and for the names of its own files.
     #[arg(long, env = "CODEBUTLER_ROLE", default_value = "agent")]

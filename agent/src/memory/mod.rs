@@ -16,6 +16,8 @@ mod serve;
 mod used;
 mod workflow;
 
+use crate::tokens::count_characters;
+
 pub use change::{ChangeKind, LearningChange, LearningChangeError};
 pub use citation::MemoryCitation;
 pub use contrary::{contradicts, find_contradicted};
@@ -36,3 +38,5 @@ pub use workflow::{
 
 /// Most tokens of the memory that a role is shown.
 pub const MAX_MEMORY_TOKENS: u32 = 30_000;
+/// The same in characters.
+pub const MAX_MEMORY_LENGTH: usize = count_characters(MAX_MEMORY_TOKENS);

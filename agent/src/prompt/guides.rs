@@ -7,13 +7,10 @@ use codebutler_guides::MAX_GUIDE;
 use codebutler_guides::text::clip_text;
 use codebutler_guides::voice::{guard_fence, has_orders};
 
-use super::window::count_characters;
-use crate::memory::{KnownLearning, MAX_MEMORY_TOKENS};
+use crate::memory::{KnownLearning, MAX_MEMORY_LENGTH};
 use crate::toolbox::protocol::RoleSurroundings;
 
-/// Most of the repository's own, in characters.
-pub const MAX_OWN: usize = count_characters(MAX_MEMORY_TOKENS);
-/// The same of what a project tells everybody, and of all of that together.
+/// Most characters of a convention that a project tells everybody, and of all of them together.
 const MAX_CONVENTION: usize = 16 * 1024;
 const MAX_CONVENTIONS: usize = 32 * 1024;
 /// The tag around a file of the repository.
@@ -171,7 +168,7 @@ impl PromptGuides {
     }
 
     fn shown_own(&self) -> Vec<ShownGuide<'_>> {
-        let mut left = MAX_OWN;
+        let mut left = MAX_MEMORY_LENGTH;
         let shown = |guide| {
             let shown = ShownGuide::of(guide, MAX_GUIDE.min(left));
             left = left.saturating_sub(shown.text.chars().count());
@@ -184,7 +181,7 @@ impl PromptGuides {
     }
 
     fn shown_planned(&self) -> Vec<ShownGuide<'_>> {
-        let mut left = MAX_OWN;
+        let mut left = MAX_MEMORY_LENGTH;
         let shown = |guide| {
             let shown = ShownGuide::of(guide, MAX_GUIDE.min(left));
             left = left.saturating_sub(shown.text.chars().count());

@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::tool_args::{TodoItem, TodoState};
 
+pub use crate::tokens::count_tokens;
 pub use facts::{approved_plan, changing_facts};
-pub use guides::{GuideFile, MAX_OWN, PromptGuides, section_titles};
+pub use guides::{GuideFile, PromptGuides, section_titles};
 pub use window::{
-    WindowLook, WindowRequest, build_request, conversation_room, count_tokens, edit_form,
-    find_overlong, has_giant, is_marked, model_limits, squeeze_conversation, summary_request,
-    told_length,
+    WindowLook, WindowRequest, build_request, conversation_room, edit_form, find_overlong,
+    has_giant, is_marked, model_limits, squeeze_conversation, summary_request, told_length,
 };
 
 const HOUSE: &str = include_str!("house.md");

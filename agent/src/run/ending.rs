@@ -4,8 +4,8 @@ use codebutler_wire::LastWords;
 
 use super::{Agent, RunError};
 use crate::gateway::GatewayError;
+use crate::mentions::addresses_role;
 use crate::step;
-use crate::tools::proof::addresses_role;
 use crate::transcript::TranscriptRecord;
 
 /// Longest text, in characters, that can be no more than "done".

@@ -10,8 +10,8 @@ use super::{Agent, RunError};
 use crate::decisions::LoggedKind;
 use crate::gateway::GatewayError;
 use crate::memory::{
-    KnownLearning, LearningEntry, MAX_MEMORY_TOKENS, MemoryCitation, MemoryPage, PlannedMemory,
-    serve_apart,
+    KnownLearning, LearningEntry, MAX_MEMORY_LENGTH, MAX_MEMORY_TOKENS, MemoryCitation, MemoryPage,
+    PlannedMemory, serve_apart,
 };
 use crate::prompt::{self, GuideFile, PromptGuides};
 use crate::research::research_index;
@@ -160,7 +160,8 @@ impl Agent {
         let fault = |one: &LearningEntry| {
             one.citations.iter().find_map(|cited| faults.get(&cited.to_string())).cloned()
         };
-        let PlannedMemory { lasting, scoped } = serve_apart(&read, planned, prompt::MAX_OWN, fault);
+        let PlannedMemory { lasting, scoped } =
+            serve_apart(&read, planned, MAX_MEMORY_LENGTH, fault);
         let mut wrong = Vec::new();
         let (mut served, mut known, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         for (GuideFile { path, .. }, (page, scoped)) in

@@ -55,13 +55,15 @@ use crate::decisions::DecisionLog;
 use crate::gateway::{GatewayClient, GatewayError};
 use crate::relay::GitRelay;
 use crate::sandbox::describe_level;
-use crate::sending::{HistorySender, TranscriptGrowth};
+use crate::sending::HistorySender;
 use crate::toolbox::client::{ToolboxClient, ToolboxError};
 use crate::toolbox::protocol::{CommitAuthor, ToolboxHello, ToolboxReply, ToolboxRequest};
 use crate::tools::proof::ThreadTests;
 use crate::tools::{ThreadFacts, ToolContext};
 use crate::transcript::state::RunKind;
-use crate::transcript::{OpenTranscript, RunOutcome, TranscriptError, TranscriptRecord};
+use crate::transcript::{
+    OpenTranscript, RunOutcome, TranscriptError, TranscriptGrowth, TranscriptRecord,
+};
 use codebutler_guides::policy::CommandPolicy;
 use codebutler_guides::skills::SkillGuide;
 use leftover::LeftoverNote;

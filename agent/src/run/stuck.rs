@@ -1,13 +1,6 @@
 //! Detects a run that goes in circles. Pure: the steps of a run in, what repeats out.
 
-/// One tool call with its result, by hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashedStep {
-    pub call: u64,
-    pub result: u64,
-    /// True if the call ended with an error.
-    pub failed: bool,
-}
+use crate::transcript::state::HashedStep;
 
 /// Repetitions of the same call with the same result, in a row.
 const SAME: usize = 4;

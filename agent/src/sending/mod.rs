@@ -6,17 +6,17 @@ mod events;
 mod file;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_wire::HistoryKept;
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument as _;
 
 use crate::gateway::{GatewayClient, GatewayError};
+use crate::transcript::TranscriptGrowth;
 use file::JournalFile;
 
 /// Debounce: entries that arrive within this time are sent together.
@@ -25,29 +25,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Longest time that the end of a process waits for what is not sent yet.
 const FAREWELL: Duration = Duration::from_secs(3);
-
-/// Handle by which transcripts report that they have grown. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct TranscriptGrowth(Arc<SharedGrowth>);
-
-#[derive(Debug, Default)]
-struct SharedGrowth {
-    /// Durable length of each transcript of which not everything was sent.
-    grown: Mutex<BTreeMap<PathBuf, u64>>,
-    news: Notify,
-}
-
-impl TranscriptGrowth {
-    /// A transcript is so long now.
-    pub fn tell(&self, path: &Path, length: u64) {
-        self.lock().insert(path.to_owned(), length);
-        self.0.news.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, u64>> {
-        self.0.grown.lock()
-    }
-}
 
 /// Sends for as long as it exists.
 pub(crate) struct HistorySender {
@@ -122,7 +99,7 @@ impl JournalSender {
         loop {
             if !ending {
                 tokio::select! {
-                    () = growth.0.news.notified() => tokio::time::sleep(GATHER).await,
+                    () = growth.grown() => tokio::time::sleep(GATHER).await,
                     () = ends.notified() => ending = true,
                 }
             }
@@ -137,15 +114,14 @@ impl JournalSender {
                     tracing::debug!(%error, ?pause, "history_send_delayed");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    growth.0.news.notify_one();
+                    growth.wake();
                 }
             }
         }
     }
 
     async fn send_all(&mut self) -> Result<(), SendError> {
-        let grown = self.growth.lock().clone();
-        for (path, length) in grown {
+        for (path, length) in self.growth.unsent() {
             let mut journal =
                 self.journals.remove(&path).unwrap_or_else(|| JournalFile::new(path.clone()));
             journal.grew(length);
@@ -154,10 +130,7 @@ impl JournalSender {
                 self.journals.insert(path.clone(), journal);
             }
             sent?;
-            let mut grown = self.growth.lock();
-            if grown.get(&path) == Some(&length) {
-                grown.remove(&path);
-            }
+            self.growth.note_sent(&path, length);
         }
         Ok(())
     }

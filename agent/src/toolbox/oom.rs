@@ -4,8 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Path at which a container sees its own control group.
-pub const CGROUP: &str = "/sys/fs/cgroup";
 /// A larger limit than this is none: version 1 writes a number where version 2 says `max`.
 const NO_LIMIT: u64 = 1 << 60;
 const GIB: u64 = 1 << 30;

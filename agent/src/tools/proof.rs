@@ -56,16 +56,3 @@ impl ToolContext {
         }
     }
 }
-
-/// True if a line of the message begins with a role's address, whatever decorates it.
-pub fn hands_over(text: &str) -> bool {
-    let decorates = |c: char| !c.is_alphanumeric() && !"@`>".contains(c);
-    text.lines().any(|line| line.trim_start_matches(decorates).starts_with(ADDRESS))
-}
-
-/// True if a message speaks to a role, or of one.
-pub fn addresses_role(text: &str) -> bool {
-    text.contains(ADDRESS)
-}
-
-const ADDRESS: &str = "@codebutler";

@@ -6,9 +6,9 @@ use codebutler_wire as wire;
 use codebutler_wire::{PlanComplexity, RoleDecision};
 use serde_json::{Value, json};
 
-use super::proof::hands_over;
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::memory::name_used;
+use crate::mentions::hands_over;
 use crate::review::{PLAN_FIRST, ReviewDuty, ReviewFault, ReviewStep};
 use crate::tool_args as args;
 use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest, WorktreePicture};

@@ -6,6 +6,7 @@
 
 mod dated;
 pub mod desk;
+mod growth;
 pub mod improvements;
 pub mod state;
 
@@ -22,12 +23,12 @@ use crate::memory::LearningChange;
 use crate::model::judge::ReplyFlaw;
 use crate::model::quirk::ModelQuirk;
 use crate::model::{AnswerSource, AssistantMessage, ToolCall};
-use crate::sending::TranscriptGrowth;
 use crate::step;
 use crate::tool_args::TodoItem;
 use dated::write_line;
 pub use dated::{DatedRecord, read_line};
 use desk::AnsweredRequest;
+pub use growth::TranscriptGrowth;
 use improvements::SuggestedImprovements;
 use state::TranscriptState;
 use state::wishes::SkillOffer;

@@ -22,7 +22,7 @@ use crate::tool_args::TodoItem;
 pub use look_back::LookBack;
 pub use proposals::NewestProposals;
 pub use reviews::RoleReviews;
-pub use run::{EndedRun, MAX_FAULTS, NextStep, OpenAnswer, OpenRun, RunAsker, RunKind};
+pub use run::{EndedRun, HashedStep, MAX_FAULTS, NextStep, OpenAnswer, OpenRun, RunAsker, RunKind};
 use servers::KnownServers;
 use wishes::UserWishes;
 use words::{KeptWords, PostKind};

@@ -15,12 +15,11 @@ use serde_json::Value;
 
 use crate::model::quirk::ModelQuirk;
 use crate::model::{REASONING, SIGNATURES, THINKER, call_parts};
+use crate::tokens::PER_TOKEN;
 
 pub use fit::{find_overlong, has_giant, squeeze_conversation};
 pub use request::{WindowRequest, build_request, summary_request};
 
-/// Characters that count as a token: less than in most texts, so that estimates are on the safe side.
-const PER_TOKEN: usize = 3;
 /// Longest answer, in tokens, where neither role nor model sets one.
 const ANSWER: u32 = 16_000;
 /// Least room for a conversation, in characters, however long the instructions are.
@@ -122,16 +121,6 @@ fn total_weight(chat: &[ShownMessage<'_>]) -> usize {
 /// Length of everything before the conversation, in characters.
 pub fn told_length(system: &str, tools: &[Value]) -> usize {
     system.len() + tools.iter().map(|tool| tool.to_string().len()).sum::<usize>()
-}
-
-/// Estimates the tokens of so many characters.
-pub fn count_tokens(characters: usize) -> u32 {
-    u32::try_from(characters / PER_TOKEN).unwrap_or(u32::MAX)
-}
-
-/// Estimates the characters of so many tokens.
-pub(super) const fn count_characters(tokens: u32) -> usize {
-    tokens as usize * PER_TOKEN
 }
 
 /// Context window of a model, and its longest answer, both in tokens.

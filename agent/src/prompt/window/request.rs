@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use super::fit::fit_conversation;
 use super::forms::{shorten_ids, split_calls, suit_calls, tell_calls};
-use super::{PER_TOKEN, ShownMessage, WindowLook, told_length, total_weight};
+use super::{ShownMessage, WindowLook, told_length, total_weight};
 use crate::model::quirk::ModelQuirk;
 use crate::model::{CALLS, FORM, REASONING, SIGNATURES, THINKER};
+use crate::tokens::count_tokens;
 
 /// Assistant text put between a tool result and a message, for providers that require one there.
 const BRIDGE: &str = "Understood.";
@@ -80,7 +81,7 @@ impl<'a> WindowRequest<'a> {
 
     /// Estimated size of the request, in tokens.
     pub fn tokens(&self) -> u32 {
-        u32::try_from(self.size / PER_TOKEN).unwrap_or(u32::MAX)
+        count_tokens(self.size)
     }
 
     /// Serializes the request body as JSON.

@@ -235,8 +235,7 @@ pub mod bench {
     use super::super::{BaseCommit, GitSite, ToldHooks};
     use super::base::FOLDER;
     use super::check_citations;
-    use crate::memory::{MemoryPage, serve_pages};
-    use crate::prompt::MAX_OWN;
+    use crate::memory::{MAX_MEMORY_LENGTH, MemoryPage, serve_pages};
     use crate::toolbox::ToolError;
     use crate::toolbox::protocol::{CommitAuthor, ToolboxHello};
 
@@ -283,7 +282,7 @@ pub mod bench {
             .filter(|(_, fault)| fault.is_some())
             .map(|(c, _)| c)
             .collect();
-        let served = serve_pages(&read, files, MAX_OWN, |one| {
+        let served = serve_pages(&read, files, MAX_MEMORY_LENGTH, |one| {
             let is_broken = one.citations.iter().any(|cited| broken.contains(&cited));
             is_broken.then(|| format!("`{FOLDER}` cites what is gone"))
         });

@@ -1,8 +1,9 @@
 //! Rules that a retrospective has to keep to.
 
 use super::{EntryVerdict, ProposeArgs, branch_page};
-use crate::memory::{ChangeKind, LearningChange, LearningMarks, MAX_MEMORY_TOKENS, MemoryPage};
-use crate::prompt::MAX_OWN;
+use crate::memory::{
+    ChangeKind, LearningChange, LearningMarks, MAX_MEMORY_LENGTH, MAX_MEMORY_TOKENS, MemoryPage,
+};
 use crate::tools::{ToolContext, ToolFailure};
 use codebutler_guides::text::clip_text;
 
@@ -83,7 +84,7 @@ pub(crate) async fn check_growth(
         }
         let (before, after) = (shown_size(old.as_deref()), shown_size(new.as_deref()));
         let beside = if file == SHARED { 0 } else { shared };
-        if after > before && after + beside > MAX_OWN {
+        if after > before && after + beside > MAX_MEMORY_LENGTH {
             return Err(ToolFailure::Respond(format!(
                 "`.codebutler/{file}` and `{SHARED}` together are over the {MAX_MEMORY_TOKENS} tokens that a role is \
                  shown: archive or shorten at least {} characters of entries in the same proposals, or propose nothing \

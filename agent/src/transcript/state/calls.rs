@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::show::{STILL_COUNTS, forget_pictures, show_picture};
 use super::words::{PostKind, READ_BACK};
-use super::{OpenAnswer, TranscriptState};
+use super::{HashedStep, OpenAnswer, TranscriptState};
+use crate::mentions::hands_over;
 use crate::model::{self, AssistantMessage, ToolCall};
-use crate::run::stuck::HashedStep;
-use crate::tools::proof::hands_over;
 use crate::transcript::{ActionConsent, ModelPicture, ResultKind};
 use codebutler_guides::voice::{annotate, append_notes, has_orders, quote_lines};
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::model::judge::{ReplyFlaw, join_parts};
 use crate::model::{AssistantMessage, ToolCall};
-use crate::run::stuck::HashedStep;
 use crate::transcript::{ResultKind, RunOutcome};
 
 /// Purpose of a run.
@@ -38,6 +37,15 @@ pub enum RunAsker {
     Nobody,
     Person,
     Role,
+}
+
+/// One tool call with its result, by hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashedStep {
+    pub call: u64,
+    pub result: u64,
+    /// True if the call ended with an error.
+    pub failed: bool,
 }
 
 /// A run that has not ended.
