@@ -13,6 +13,7 @@ mod copy;
 mod documents;
 mod environment;
 mod exclude;
+mod file_walk;
 pub mod files;
 pub mod git;
 mod icon;

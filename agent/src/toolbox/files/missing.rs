@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::WalkState;
 
+use super::super::file_walk::walk_files;
 use super::super::names::fold_name;
 use super::super::paths::{LocatedPath, WorktreeRoot};
-use super::super::{ToolError, outside, search};
+use super::super::{ToolError, outside};
 
 /// Files whose names are compared, at most.
 const COMPARED: usize = 50_000;
@@ -33,7 +34,7 @@ pub fn not_found(tree: &WorktreeRoot, at: &LocatedPath) -> ToolError {
 fn similar_paths(tree: &WorktreeRoot, wanted: &Path) -> Vec<PathBuf> {
     let found = Mutex::new(Vec::<(f64, PathBuf)>::new());
     let compared = AtomicUsize::new(0);
-    search::walk_files(tree, tree.root(), true, &(), |(), path| {
+    walk_files(tree, tree.root(), true, &(), |(), path| {
         if let Some(score) = path_likeness(wanted, path)
             && let Ok(mut found) = found.lock()
         {

@@ -13,9 +13,9 @@ use ignore::types::{Types, TypesBuilder};
 
 use super::glob::PathPattern;
 use super::matched::{ENOUGH_MATCHES, FoundLines, Page, shown_lines};
-use super::walk::{describe_error, walk_files, walk_ignored};
 use super::{IGNORED, ignored_note, modified_time};
 use crate::tool_args::{self as args, GrepMode};
+use crate::toolbox::file_walk::{describe_error, walk_files, walk_ignored};
 use crate::toolbox::files::{DecodedFile, decode_file};
 use crate::toolbox::names::{locate_existing, unicode_forms};
 use crate::toolbox::paths::{LocatedPath, WorktreeRoot};

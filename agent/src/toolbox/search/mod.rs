@@ -11,18 +11,16 @@ use std::time::SystemTime;
 use ignore::WalkState;
 
 use super::ToolError;
+use super::file_walk::{self, build_walker, list_tracked, walk_files, walk_ignored};
 use super::names::{self, escape_name, fold_name};
 use super::outside;
 use super::paths::WorktreeRoot;
 use crate::tool_args as args;
 use glob::PathPattern;
-pub use walk::walk_files;
-use walk::{build_walker, list_tracked, walk_ignored};
 
 mod glob;
 mod grep;
 mod matched;
-mod walk;
 
 pub(super) use grep::grep_files;
 
@@ -118,7 +116,7 @@ fn joined_paths(shown: &[String], total: usize) -> String {
 
 /// Lists the entries of a folder, folders with a slash behind them.
 fn list_folder(tree: &WorktreeRoot, folder: &Path) -> String {
-    if let Some(odd) = walk::explain_odd(tree, folder) {
+    if let Some(odd) = file_walk::explain_odd(tree, folder) {
         return odd;
     }
     let entries =

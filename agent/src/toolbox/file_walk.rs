@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 
 /// Paths that a walk has visited, and those that it could not read.
 #[derive(Debug, Default)]
-pub struct WalkedFiles {
+pub(super) struct WalkedFiles {
     visited: HashSet<PathBuf>,
     /// Places that can't be read, with the reason.
     pub unreadable: Vec<String>,
@@ -26,7 +26,7 @@ pub struct WalkedFiles {
 
 impl WalkedFiles {
     /// Note on places that can't be read.
-    pub fn note(&self) -> Option<String> {
+    pub(super) fn note(&self) -> Option<String> {
         let more = self.unreadable.len().saturating_sub(NAMED);
         let named = self.unreadable.iter().take(NAMED).map(String::as_str);
         let named = named.collect::<Vec<_>>().join("; ");
@@ -40,7 +40,7 @@ impl WalkedFiles {
 
 /// Calls `visit` with the relative path of every file under `from`, from several threads, each with
 /// its own copy of `with`. `links`: of links to files too.
-pub fn walk_files<T: Clone + Send>(
+pub(super) fn walk_files<T: Clone + Send>(
     tree: &WorktreeRoot,
     from: &Path,
     links: bool,
