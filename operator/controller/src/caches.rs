@@ -18,6 +18,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::fence::CacheFence;
 use super::index::{ObjectIndex, ObjectKey};
 use super::informer::{self, NamedObjects, ObjectTouch};
 use super::labels;
@@ -25,9 +26,8 @@ use super::queues::{ControllerQueues, QueueReceivers};
 use super::seat_times::{EndedSeats, SeatTimes};
 use super::serving::ServingGateways;
 use super::slots::RepoSlots;
-use super::thread::CacheFence;
-use super::thread::room::lacks_room;
 use crate::args::ControllerArgs;
+use crate::node_room::lacks_room;
 
 /// Views on everything that is watched.
 pub(crate) struct ControllerCaches {

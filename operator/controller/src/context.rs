@@ -12,6 +12,7 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::clock::ControllerClock;
+use super::fence::CacheFence;
 use super::gateway::{GatewayAddress, GatewayNotFound};
 use super::homes::VolumeHomes;
 use super::index::{ObjectIndex, ObjectKey};
@@ -26,7 +27,6 @@ use super::serving::ServingGateways;
 use super::slots::RepoSlots;
 use super::snapshots::SnapshotReader;
 use super::spent::SpentSeats;
-use super::thread::CacheFence;
 use super::unexpanded::UnexpandedClaims;
 use crate::args::ControllerArgs;
 

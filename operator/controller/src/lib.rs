@@ -10,6 +10,7 @@ mod caches;
 mod clock;
 mod context;
 mod drive;
+mod fence;
 mod gateway;
 mod health;
 mod homes;
@@ -17,7 +18,9 @@ mod index;
 mod informer;
 mod labels;
 mod metrics;
+mod node_room;
 mod platform;
+mod pod_life;
 mod prepared_memory;
 mod queues;
 mod refusals;
@@ -93,7 +96,7 @@ pub async fn serve_controller(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let slots = Arc::new(slots::RepoSlots::default());
-    let fence = Arc::new(thread::CacheFence::default());
+    let fence = Arc::new(fence::CacheFence::default());
     let (caches, mut watches, queues, mut receivers) =
         caches::start_watches(&client, &args, &slots, &fence);
     let mut registry = codebutler_runtime::metrics::build_registry();
@@ -150,7 +153,7 @@ struct Replica {
     client: Client,
     caches: caches::ControllerCaches,
     slots: Arc<slots::RepoSlots>,
-    fence: Arc<thread::CacheFence>,
+    fence: Arc<fence::CacheFence>,
     queues: queues::ControllerQueues,
     metrics: metrics::ControllerMetrics,
 }
@@ -272,7 +275,7 @@ async fn prime_slots(
     client: &Client,
     scope: &WatchScope,
     known: &Store<Thread>,
-    given: (&slots::RepoSlots, &thread::CacheFence),
+    given: (&slots::RepoSlots, &fence::CacheFence),
 ) -> Vec<String> {
     loop {
         match thread::prime_queue(client, scope, known, given).await {

@@ -65,7 +65,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 4,
+        folders: 0,
     },
     Crate::clean("operator/fuzz/src"),
     Crate {
@@ -73,7 +73,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 7,
+        folders: 5,
     },
     // The remote: a word of the house.
     Crate {

@@ -20,9 +20,9 @@ use super::failures::{clone_limit, find_failure, start_limit};
 use super::making::{SeatMaker, works_in_worktree};
 use crate::args::ControllerArgs;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
+use crate::pod_life::{self, PodLife};
 use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
-use crate::thread::life::{self, PodLife};
 use crate::thread::pod::ANNOTATION_CONFIG;
 
 /// Interval between tries of a refused seat, and of seats that were given up for work. A timer is needed because the
@@ -420,14 +420,14 @@ impl<'a> SortedSeats<'a> {
                 plan.delete.extend(pod.uid());
                 return;
             }
-            _ if life::is_ready(pod) => SeatStage::Ready,
+            _ if pod_life::is_ready(pod) => SeatStage::Ready,
             PodLife::Running => {
                 self.watch_clone(view, pod, plan);
                 SeatStage::Running
             }
             _ => {
                 plan.look_again_at(start_limit(pod, view.now), view.now);
-                let trouble = life::find_trouble(pod, view.now);
+                let trouble = pod_life::find_trouble(pod, view.now);
                 if let Some(trouble) = trouble.filter(|trouble| trouble.passes.is_none()) {
                     let name = pod.name_any();
                     self.troubles
@@ -440,7 +440,7 @@ impl<'a> SortedSeats<'a> {
     }
 
     fn watch_clone(&mut self, view: &SeatsView, pod: &Pod, plan: &mut SeatsPlan) {
-        let since = life::agent_since(pod).unwrap_or(view.now);
+        let since = pod_life::agent_since(pod).unwrap_or(view.now);
         let due = since.saturating_add(CLONES).unwrap_or(view.now);
         if let Some(limit) = clone_limit(pod, view.now) {
             plan.look_again_at(limit, view.now);

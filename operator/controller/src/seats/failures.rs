@@ -4,8 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use crate::pod_life::{self, FailureCause, PodLife};
 use crate::seat_memory::SeatFailure;
-use crate::thread::life::{self, FailureCause, PodLife};
 
 /// A seat that has a node and has not started after this long is none: it takes room, and nobody can use it.
 const STARTS: SignedDuration = SignedDuration::from_mins(10);
@@ -21,7 +21,7 @@ pub(super) fn find_failure(pod: &Pod, now: Timestamp) -> Option<SeatFailure> {
     let uid = pod.uid().unwrap_or_default();
     match PodLife::of(pod) {
         PodLife::Failed { at, cause: FailureCause::Evicted, .. }
-            if life::ended_unready(pod).is_some_and(|unready| unready >= CLONES) =>
+            if pod_life::ended_unready(pod).is_some_and(|unready| unready >= CLONES) =>
         {
             // The kubelet's own limit, after a time without a controller.
             Some(SeatFailure { uid, made, at, why: tell_no_clone(pod), passes: false, ended: true })
@@ -34,11 +34,11 @@ pub(super) fn find_failure(pod: &Pod, now: Timestamp) -> Option<SeatFailure> {
             Some(SeatFailure { uid, made, at, why, passes, ended: true })
         }
         PodLife::Starting if start_limit(pod, now) <= now => {
-            let (what, limit) = match life::scheduled_at(pod) {
+            let (what, limit) = match pod_life::scheduled_at(pod) {
                 Some(_) => ("did not start", STARTS),
                 None => ("found no node", SCHEDULES),
             };
-            let trouble = life::find_trouble(pod, now);
+            let trouble = pod_life::find_trouble(pod, now);
             let why = trouble.map(|trouble| format!(": {}", trouble.message)).unwrap_or_default();
             let why = format!("seat `{name}` {what} within {} min{why}", limit.as_mins());
             Some(SeatFailure { uid, made, at: now, why, passes: false, ended: false })
@@ -63,7 +63,7 @@ fn tell_no_clone(pod: &Pod) -> String {
 
 /// The time at which a seat that runs is given up, unless it has its clone by then.
 pub(super) fn clone_limit(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
-    let since = life::agent_since(pod).filter(|_| !life::is_ready(pod))?;
+    let since = pod_life::agent_since(pod).filter(|_| !pod_life::is_ready(pod))?;
     Some(since.saturating_add(CLONES).unwrap_or(now))
 }
 
@@ -71,7 +71,7 @@ pub(super) fn clone_limit(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
 /// limit differs before and after it is scheduled.
 pub(super) fn start_limit(pod: &Pod, now: Timestamp) -> Timestamp {
     let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-    let limit = match life::scheduled_at(pod) {
+    let limit = match pod_life::scheduled_at(pod) {
         Some(scheduled) => scheduled.max(made).checked_add(STARTS),
         None => made.checked_add(SCHEDULES),
     };
@@ -80,6 +80,6 @@ pub(super) fn start_limit(pod: &Pod, now: Timestamp) -> Timestamp {
 
 /// The time at which the newest of the ready seats was made: failures from before it are over.
 pub(super) fn newest_ready<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<Timestamp> {
-    let ready = pods.filter(|pod| life::is_ready(pod));
+    let ready = pods.filter(|pod| pod_life::is_ready(pod));
     ready.filter_map(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0)).max()
 }

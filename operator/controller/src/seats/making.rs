@@ -8,8 +8,8 @@ use kube::ResourceExt as _;
 
 use crate::args::ControllerArgs;
 use crate::gateway::GatewayAddress;
+use crate::node_room::taken_by;
 use crate::thread::pod::{PodInput, PodOwner};
-use crate::thread::room::taken_by;
 use crate::thread::security;
 
 /// True for a role whose commands run in the worktree itself: a set-up is for those.

@@ -31,10 +31,10 @@ use self::making::SeatMaker;
 use super::caches::lacks_quota;
 use super::context::ControllerContext;
 use super::index::ObjectKey;
-use super::thread::room::lacking;
 use super::thread::vacant::{own_seats, spent_seats};
 use super::thread::volume;
 use super::{repo, servers};
+use crate::node_room::lacking;
 
 /// The longest time until caches show that a seat was taken.
 const STUCK: SignedDuration = SignedDuration::from_secs(30);

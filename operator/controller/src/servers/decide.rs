@@ -18,7 +18,7 @@ use super::standing::{is_ready, tell_trouble, tell_wait};
 use crate::args::ControllerArgs;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::labels;
-use crate::thread::life::PodLife;
+use crate::pod_life::PodLife;
 
 /// Pods of servers that a Thread has at once, and a Repo of its own.
 pub(super) const MOST_PODS: usize = 8;

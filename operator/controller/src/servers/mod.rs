@@ -28,8 +28,9 @@ use serde_json::json;
 use self::decide::{ServersPlan, ServersView, plan_servers};
 use self::pod::ServerOwner;
 use super::context::ControllerContext;
+use super::fence::CachedSight;
 use super::index::ObjectKey;
-use super::thread::{CachedSight, reconcile_thread, volume};
+use super::thread::{reconcile_thread, volume};
 use super::{repo, thread};
 
 /// Delay before a refused pod is retried. A timer is needed because the cause is not watched.

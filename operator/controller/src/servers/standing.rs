@@ -6,7 +6,7 @@ use codebutler_runtime::apply::shorten_text;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 
-use crate::thread::life::find_trouble;
+use crate::pod_life::find_trouble;
 
 /// A start that is as quick as most has nothing to say.
 const QUICK: SignedDuration = SignedDuration::from_secs(5);

@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::collect;
 use super::ends;
-use super::life::{self, PodLife};
 use super::observe::{ObservedThread, RoleAdmission};
 use super::plan::{LabelRepair, ThreadPlan};
 use super::queue;
@@ -25,6 +24,7 @@ use super::{disruption, seat, volume, volume_need};
 use crate::args::ControllerArgs;
 use crate::health::{HealthLevel, ObjectHealth};
 use crate::labels;
+use crate::pod_life::{self, PodLife};
 use crate::refusals;
 
 /// Decides what to do about `thread` at `now`.
@@ -204,7 +204,7 @@ fn check_opening(thread: &Thread) -> Option<ObjectHealth> {
 fn make_room(view: &ThreadView, pods: &[(String, &Pod)], plan: &mut ThreadPlan) -> bool {
     let stuck = |pod: &Pod| {
         PodLife::of(pod) == PodLife::Starting
-            && life::find_trouble(pod, view.now)
+            && pod_life::find_trouble(pod, view.now)
                 .is_some_and(|trouble| trouble.reason == "PodUnschedulable")
     };
     if !pods.iter().any(|(role, pod)| view.status.wants(role) && stuck(pod)) {

@@ -4,12 +4,12 @@ use codebutler_crds::Thread;
 use codebutler_runtime::apply::ApplyError;
 use kube::ResourceExt as _;
 
-use super::life::PodLife;
 use super::plan::{ShieldChange, ThreadPlan};
 use super::shield::EvictionShield;
 use super::view::{ThreadView, pod_id, role_of};
 use crate::context::ControllerContext;
 use crate::index::ObjectKey;
+use crate::pod_life::PodLife;
 
 /// Plans changes of the annotations that keep autoscalers from evicting pods, where they no longer fit.
 pub(super) fn plan_shields(view: &ThreadView, plan: &mut ThreadPlan) {

@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use super::life::PodLife;
 use super::observe::ObservedThread;
 use super::plan::ThreadPlan;
 use super::view::{not_ending, remove_pods, time_to_end};
 use super::volume::VolumeState;
 use crate::health::{HealthLevel, ObjectHealth};
+use crate::pod_life::PodLife;
 
 /// Longest wait of a deleted Thread for a gateway, which may be gone for good.
 const FAREWELL: SignedDuration = SignedDuration::from_mins(2);

@@ -7,10 +7,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life;
 use super::plan::ThreadPlan;
 use super::view::{RoleView, ThreadView, has_moved, pod_id, tell_starting, tell_unknown};
 use crate::health::{HealthLevel, ObjectHealth};
+use crate::pod_life;
 
 /// Agents of a role that may hang in a row before a person has to look.
 pub(super) const MAX_HANGS: u32 = 3;
@@ -24,7 +24,7 @@ pub(super) fn noticed_silence<'a>(
     plan: &mut ThreadPlan,
 ) -> Option<&'a AgentSilence> {
     let silence = find_silence(view, role, pod)?;
-    let ran = view.now.duration_since(life::agent_since(pod)?);
+    let ran = view.now.duration_since(pod_life::agent_since(pod)?);
     let left = SignedDuration::from_secs(silence.seconds.into()) - ran;
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());

@@ -4,9 +4,7 @@ mod collect;
 mod desired;
 mod disruption;
 mod ends;
-mod fence;
 mod hang;
-pub(crate) mod life;
 mod lineage;
 pub(crate) mod observe;
 mod plan;
@@ -14,7 +12,6 @@ pub(crate) mod pod;
 mod queue;
 mod repair;
 mod role;
-pub(crate) mod room;
 mod scale_up;
 mod seat;
 pub(crate) mod security;
@@ -47,8 +44,8 @@ use plan::{PodBegin, ThreadPlan};
 use serde_json::Value;
 
 use super::context::ControllerContext;
+use super::fence::{self, CachedSight};
 use super::index::ObjectKey;
-pub(crate) use fence::{CacheFence, CachedSight};
 pub(crate) use queue::{prime_late, prime_queue};
 
 /// Looks at a Thread and does what is due.

@@ -13,13 +13,13 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::lineage::ThreadLineage;
-use super::room::lacks_room;
 use super::volume::{SourceClaim, VolumeState};
 use super::{vacant, volume};
 use crate::context::ControllerContext;
 use crate::gateway::{GatewayAddress, GatewayNotFound};
 use crate::homes::VolumeHome;
 use crate::index::ObjectKey;
+use crate::node_room::lacks_room;
 use crate::repo;
 use crate::scale_up::ScaleUp;
 use crate::serving::GatewayAway;

@@ -14,11 +14,11 @@ use kube::api::ListParams;
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::fence::{self, CacheFence};
 use super::observe::{ObservedThread, RoleAdmission};
 use super::plan::ThreadPlan;
 use crate::caches::is_open;
 use crate::context::ControllerContext;
+use crate::fence::{self, CacheFence};
 use crate::index::ObjectKey;
 use crate::slots::{RepoSlots, RoleSet, SlotRequest};
 

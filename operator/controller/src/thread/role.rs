@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, FailureCause, PodLife, PodTrouble};
 use super::observe::RoleAdmission;
 use super::plan::{GonePod, NewPod, PodBegin, ThreadPlan};
 use super::pod::has_other_shard;
@@ -18,6 +17,7 @@ use super::view::{
 };
 use super::{hang, scale_up, seat, slow_start, stranded, volume_need};
 use crate::health::{HealthLevel, ObjectHealth};
+use crate::pod_life::{self, FailureCause, PodLife, PodTrouble};
 
 /// Pods that may die in a row before a person has to look.
 pub(super) const MAX_FAILURES: u32 = 5;
@@ -156,7 +156,8 @@ fn judge_live(
     if at_work || (role.wanted && !suspended) {
         plan.busy.insert(role.name.to_owned());
     }
-    let trouble = life::find_trouble(pod, view.now).map(|t| volume_need::explain_unbound(view, t));
+    let trouble =
+        pod_life::find_trouble(pod, view.now).map(|t| volume_need::explain_unbound(view, t));
     let trouble = trouble.map(|t| stranded::explain_unreachable(view, t, plan));
     if let Some(trouble) = trouble.map(|t| scale_up::explain_scale_up(view, pod, t, plan)) {
         if stranded::is_lost(view, pod, &trouble) {
@@ -271,7 +272,7 @@ fn judge_eviction(
         "the cluster evicted the pod of role `{}` ({why}); another one follows by itself and goes on",
         role.name
     );
-    if !life::is_about_node(pod) {
+    if !pod_life::is_about_node(pod) {
         message += "; if that keeps happening, raise workspace.resources or priorityClassName of the \
                     AgentRole";
     }

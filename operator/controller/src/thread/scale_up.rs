@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::ThreadView;
+use crate::pod_life::{self, PodTrouble};
 use crate::scale_up::{FRESH, ScaleUp};
 
 /// A scheduler gets this long before autoscalers are asked about: most pods need none.
@@ -24,7 +24,8 @@ pub(super) fn explain_scale_up(
 ) -> PodTrouble {
     let waits = trouble.reason == "PodUnschedulable"
         && !trouble.said.to_lowercase().contains("persistentvolumeclaim");
-    let Some((uid, since)) = pod.uid().zip(life::unscheduled_since(pod)).filter(|_| waits) else {
+    let Some((uid, since)) = pod.uid().zip(pod_life::unscheduled_since(pod)).filter(|_| waits)
+    else {
         return trouble;
     };
     let left = TO_SCHEDULE - view.now.duration_since(since);

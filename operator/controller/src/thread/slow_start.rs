@@ -4,10 +4,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life;
 use super::plan::ThreadPlan;
 use super::view::ThreadView;
 use crate::health::{HealthLevel, ObjectHealth};
+use crate::pod_life;
 use crate::scale_up::FRESH;
 
 /// A pod that has not started after this long is reported.
@@ -20,7 +20,7 @@ pub(super) fn find_slow_start(
     plan: &mut ThreadPlan,
 ) -> Option<ObjectHealth> {
     let created = pod.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
-    let since = life::scheduled_at(pod).map_or(created, |scheduled| scheduled.max(created));
+    let since = pod_life::scheduled_at(pod).map_or(created, |scheduled| scheduled.max(created));
     let left = SLOW_START - view.now.duration_since(since);
     if left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
@@ -38,7 +38,7 @@ pub(super) fn find_slow_start(
     let message = format!(
         "pod `{name}` has not started for {} s{why}{}: see `kubectl -n {namespace} describe pod {name}`",
         SLOW_START.as_secs(),
-        life::needs_host_users(&said)
+        pod_life::needs_host_users(&said)
     );
     Some(ObjectHealth::new(HealthLevel::Trouble, "PodNotStarted", message))
 }

@@ -6,12 +6,12 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::{self, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, remove_pods};
 use super::volume::VolumeState;
 use crate::health::{HealthLevel, ObjectHealth};
 use crate::homes::{FRESH, VolumeHome};
+use crate::pod_life::{self, PodTrouble};
 
 /// A node that is gone gets this long to come back before its volume is given up.
 const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);
@@ -80,7 +80,7 @@ fn named_nodes(nodes: &[String]) -> String {
 /// True if the volume's nodes have been gone for so long that nobody expects them back.
 pub(super) fn is_lost(view: &ThreadView, pod: &Pod, trouble: &PodTrouble) -> bool {
     let gone = matches!(view.observed.home, Some(VolumeHome::Gone(_)));
-    let since = life::unscheduled_since(pod);
+    let since = pod_life::unscheduled_since(pod);
     trouble.reason == "VolumeUnreachable"
         && gone
         && since.is_some_and(|since| view.now.duration_since(since) >= COMES_BACK)

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life;
 use crate::context::ControllerContext;
 use crate::index::ObjectKey;
+use crate::pod_life;
 
 /// The seats of a Repo that a Thread can take, the oldest first: they have their clone.
 pub(crate) fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Pod>> {
@@ -18,7 +18,7 @@ pub(crate) fn free_seats(context: &ControllerContext, repo: &Repo) -> Vec<Arc<Po
         return Vec::new();
     }
     let mut free = own_seats(context, repo);
-    free.retain(|pod| life::is_ready(pod));
+    free.retain(|pod| pod_life::is_ready(pod));
     free.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
     free
 }

@@ -5,7 +5,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::life::PodLife;
 use super::observe::ObservedThread;
 use super::plan::{GonePod, ThreadPlan};
 use super::pod;
@@ -13,6 +12,7 @@ use super::volume;
 use crate::args::ControllerArgs;
 use crate::gateway::GatewayAddress;
 use crate::health::{HealthLevel, ObjectHealth};
+use crate::pod_life::PodLife;
 use crate::rewritten;
 
 /// A pod that is still there this long after its grace is reported.

@@ -4,11 +4,11 @@ use codebutler_runtime::notice::EventNotice;
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
 
-use super::life::{PodLife, PodTrouble};
 use super::plan::ThreadPlan;
 use super::view::{ThreadView, is_idle, pod_id, remove_pods};
 use super::volume::{self, VolumeState};
 use crate::health::{HealthLevel, ObjectHealth};
+use crate::pod_life::{PodLife, PodTrouble};
 
 /// Pods need their volume first.
 pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {

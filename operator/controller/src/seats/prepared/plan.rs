@@ -14,12 +14,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource as _, ResourceExt as _};
 
 use super::wanted::wanted_claim;
+use crate::pod_life::{FailureCause, PodLife};
 use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
 use crate::seats::failures::start_limit;
 use crate::seats::making::{SeatMaker, works_in_worktree};
 use crate::snapshots::{self, AskedSnapshot, SnapshotAnswer, SnapshotState, VolumeSnapshot};
-use crate::thread::life::{FailureCause, PodLife};
 use crate::thread::pod::has_other_shard;
 use crate::thread::volume::{self, VolumeState};
 

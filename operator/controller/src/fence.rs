@@ -120,7 +120,7 @@ impl CacheFence {
 }
 
 /// The patch after which no write on the same version fits any more.
-pub(super) fn next_term(thread: &Thread) -> serde_json::Value {
+pub(crate) fn next_term(thread: &Thread) -> serde_json::Value {
     json!({"term": read_term(thread).wrapping_add(1)})
 }
 
@@ -139,7 +139,7 @@ fn is_at_stake(thread: &Thread) -> bool {
 ///
 /// # Errors
 /// When it can't be written.
-pub(super) async fn take_over(
+pub(crate) async fn take_over(
     threads: &Api<Thread>,
     fence: &CacheFence,
     mut thread: Thread,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
-use super::life::PodLife;
+use crate::pod_life::PodLife;
 
 /// A place for one more pod on a node, and for one more volume: each pod with a volume takes both.
 const PODS: &str = "pods";
