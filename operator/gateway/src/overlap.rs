@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use codebutler_crds::thread::{PlanDetails, ThreadState};
+use codebutler_crds::thread::PlanDetails;
 use codebutler_crds::wire::{ErrorCode, OtherThread, TextMerge, ThreadOverlap};
 use codebutler_crds::{Repo, Thread, names};
 use codebutler_gateway_core::api_error::ApiError;
@@ -81,7 +81,7 @@ pub async fn tell_of_merge(
     (pull, commit): (u64, &str),
 ) {
     gateway.branches.touch(repo);
-    if open_threads(gateway, repo, Some(key)).is_empty() {
+    if gateway.open_threads(repo, Some(key)).is_empty() {
         return;
     }
     let short: String = commit.chars().take(10).collect();
@@ -181,7 +181,7 @@ async fn find_others(
     own: &ThreadKey,
     planned: &[String],
 ) -> Vec<OtherThread> {
-    let mut threads = open_threads(gateway, repo, Some(own));
+    let mut threads = gateway.open_threads(repo, Some(own));
     threads.truncate(MAX_THREADS);
     if threads.is_empty() {
         return Vec::new();
@@ -237,27 +237,6 @@ impl KnownBranches {
         known.met = met.map(|((branch, c, _), merged)| (branch, (c, merged.text))).collect();
         known
     }
-}
-
-/// Open threads of a Repo, the newest first.
-pub(super) fn open_threads(
-    gateway: &WorkServices,
-    repo: &Repo,
-    except: Option<&ThreadKey>,
-) -> Vec<Arc<Thread>> {
-    let of_repo = |thread: &Thread| {
-        thread.spec.repo == repo.name_any() && thread.namespace() == repo.namespace()
-    };
-    let open = |thread: &Thread| thread.spec.state == ThreadState::Active && !thread.is_going();
-    let all = gateway.context.attended.all().into_iter();
-    let mut threads: Vec<_> = all
-        .filter(|thread| of_repo(thread))
-        .filter(|thread| except.is_none_or(|key| key.name != thread.name_any()))
-        .filter_map(|thread| gateway.threads.freshest(&ThreadKey::from(&*thread), Some(thread)))
-        .filter(|thread| open(thread))
-        .collect();
-    threads.sort_by_key(|thread| std::cmp::Reverse(thread.creation_timestamp()));
-    threads
 }
 
 /// Files that a thread's plan names, unless people did not want it.

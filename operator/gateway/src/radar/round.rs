@@ -18,7 +18,6 @@ use super::contact::{BranchContact, compare_branches};
 use super::current::{self, RadarResponse, judge_base};
 use super::decide::{RadarNotice, decide_radar, note_told, summarize_radar};
 use super::side::{BranchSide, MetBranch};
-use crate::overlap::open_threads;
 use crate::roadmap::{self, stack};
 use crate::work::WorkServices;
 
@@ -72,7 +71,8 @@ pub(super) async fn look_around(
     repo: &Arc<Repo>,
     memory: &mut RadarMemory,
 ) {
-    let threads: Vec<_> = open_threads(gateway, repo, None)
+    let threads: Vec<_> = gateway
+        .open_threads(repo, None)
         .into_iter()
         .filter(|thread| branch_tip(thread).is_some())
         .collect();
