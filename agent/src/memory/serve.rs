@@ -49,7 +49,7 @@ pub fn serve_pages(
     for (number, page) in read.iter().enumerate() {
         let mut served = ServedPage::default();
         let around = page.filtered(|line, entry, size| {
-            // Nobody has to mend entries about other files now.
+            // Nobody has to fix entries about other files now.
             if entry.is_ok_and(|learning| !fits.contains(&std::ptr::from_ref(learning))) {
                 return false;
             }

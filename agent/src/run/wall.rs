@@ -70,7 +70,7 @@ impl EgressWall {
     }
 
     /// Waits until the gateway lets the pod work: because nothing else can be reached, or because
-    /// the Repo does not mind. It tells people what has to be mended.
+    /// the Repo does not mind. It tells people what has to be fixed.
     pub(super) async fn stands(&self) -> Result<(), GatewayError> {
         let Some(mut looks) = self.looks() else { return Ok(()) };
         let mut seen = self.ahead.stands(Instant::now()).then(kept_in);
@@ -96,7 +96,7 @@ impl EgressWall {
         }
     }
 
-    /// The session. Waits for a while for people to mend a Repo that can't be worked with: the gateway
+    /// The session. Waits for a while for people to fix a Repo that can't be worked with: the gateway
     /// has told them. What other pods found is no reason to wait for one that is kept in.
     pub(super) async fn session(&self) -> Result<RoleSession, GatewayError> {
         let deadline = Instant::now() + REPO_PATIENCE;
@@ -141,7 +141,7 @@ fn kept_in() -> EgressReport {
     EgressReport { reached: false, ways: BTreeSet::new(), trial: EgressTrial::Begun }
 }
 
-/// True for a refusal that lasts until somebody mends something.
+/// True for a refusal that lasts until somebody fixes something.
 fn is_waiting(error: &GatewayError) -> bool {
     error.code() == Some(ErrorCode::Upstream)
 }

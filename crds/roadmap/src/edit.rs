@@ -139,7 +139,7 @@ pub fn add_items(text: &str, items: &[DraftItem]) -> Result<String, EditError> {
     if edited.len() > MAX_FILE {
         return Err(EditError::TooLong);
     }
-    // Faults that were there before are not this edit's to mend, so only new ones refuse it.
+    // Faults that were there before are not this edit's to fix, so only new ones refuse it.
     let after = RoadmapFile::read(&edited);
     let known = |message: &str| before.faults.iter().any(|fault| fault.message == message);
     match after.faults.iter().find(|fault| !known(&fault.message)) {

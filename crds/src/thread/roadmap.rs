@@ -1,4 +1,4 @@
-//! A roadmap that is worked off from a Thread's conversation: what people approved of it, and what became of
+//! A roadmap that is carried out from a Thread's conversation: what people approved of it, and what became of
 //! tries. What runs is not here: each item is a Thread, found by its name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -294,7 +294,7 @@ pub enum HistoryEvent {
         /// Reason for the wait, as a sentence.
         why: String,
     },
-    /// The roadmap is worked off from here, or that has ended.
+    /// The roadmap is carried out from here, or that has ended.
     Roadmap {
         /// Number of its items that people approved.
         items: u64,

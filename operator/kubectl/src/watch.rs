@@ -74,7 +74,7 @@ async fn follow(
 /// Words for somebody who waits; nothing where a watch has come to its usual end and begins anew.
 ///
 /// # Errors
-/// What only a person can mend: a right or credentials that are gone, definitions that were removed.
+/// What only a person can fix: a right or credentials that are gone, definitions that were removed.
 fn judge_trouble(error: &watcher::Error) -> Result<Option<String>, PluginError> {
     let error = match error {
         watcher::Error::InitialListFailed(error)

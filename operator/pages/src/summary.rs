@@ -154,7 +154,7 @@ pub struct PushedShown {
     pub commit: String,
 }
 
-/// A roadmap that is worked off from the conversation.
+/// A roadmap that is carried out from the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoadmapShown {
     /// Number of people who approved.

@@ -198,7 +198,7 @@ fn judge_live(
     Some(slow.unwrap_or_else(|| tell_starting(role.name)))
 }
 
-/// Something keeps a pod from starting. What a cluster mends by itself gets its time before anybody is
+/// Something keeps a pod from starting. What a cluster fixes by itself gets its time before anybody is
 /// told, and a place that it can't use is another's after a minute.
 fn judge_trouble(
     view: &ThreadView,
@@ -392,7 +392,7 @@ fn describe_failing(role: &RoleView, times: u32, pod: &Pod, why: &str) -> String
     )
 }
 
-/// Message for a failure that retrying does not mend.
+/// Message for a failure that retrying does not fix.
 fn describe_unable(role: &RoleView, pod: &str, why: &str) -> String {
     format!(
         "role `{}` can't work: {why}; it is tried again when you delete pod `{pod}`, or after a new message",

@@ -70,7 +70,7 @@ impl RefusedModel {
         }
     }
 
-    /// Returns true if no call of the Repo will be answered until somebody mends it.
+    /// Returns true if no call of the Repo will be answered until somebody fixes it.
     pub const fn is_about_account(&self) -> bool {
         matches!(
             self.verdict,

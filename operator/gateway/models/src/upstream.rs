@@ -58,7 +58,7 @@ pub enum ModelError {
     /// The provider refused; asking again does not help.
     #[error("{}", .0.sentence)]
     Refused(Box<RefusedModel>),
-    /// Something on the way to the provider that a person has to mend.
+    /// Something on the way to the provider that a person has to fix.
     #[error("{host} can't be reached: {trouble}")]
     Barred { host: String, trouble: DialTrouble },
     /// 429, 5xx, or no connection, to the end.

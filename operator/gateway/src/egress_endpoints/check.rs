@@ -44,7 +44,7 @@ pub async fn report_egress(
 /// Refuses work where agents have got past the gateway, except to a pod that tried and did not.
 ///
 /// # Errors
-/// `Upstream`: agents wait for people to mend it.
+/// `Upstream`: agents wait for people to fix it.
 pub fn needs_enforcement(gateway: &EgressServices, caller: &ProvenCaller) -> Result<(), ApiError> {
     let repo = &caller.repo;
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);

@@ -1,4 +1,4 @@
-//! The page of a roadmap that is worked off from a thread, and what changes of it while somebody looks.
+//! The page of a roadmap that is carried out from a thread, and what changes of it while somebody looks.
 
 use axum::extract::State;
 use axum::response::sse::Event;

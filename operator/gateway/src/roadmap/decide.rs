@@ -1,4 +1,4 @@
-//! Decides the next steps of a roadmap that somebody wants worked off: from the file on the base branch, what people
+//! Decides the next steps of a roadmap that somebody wants carried out: from the file on the base branch, what people
 //! approved, and the Threads of its items. Pure, and idempotent: a gateway that takes over after a crash between two
 //! steps decides the same.
 

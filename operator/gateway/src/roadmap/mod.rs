@@ -1,4 +1,4 @@
-//! A repository's roadmap worked off unattended, by the harness and no model: each item becomes a Thread of its
+//! A repository's roadmap carried out unattended, by the harness and no model: each item becomes a Thread of its
 //! own, and what waits for it begins when it is merged. One gateway does, the one that serves agents.
 //!
 //! [`decide`] says what is to be done, [`child`] how an item's Thread stands, [`shown`] what people read: all

@@ -1,4 +1,4 @@
-//! Threads whose parent was deleted: what they are a part of is worked off no more, and they go on. Said once,
+//! Threads whose parent was deleted: what they are a part of is carried out no more, and they go on. Said once,
 //! in each of their own conversations, since the parent's is looked after by nobody.
 
 use std::collections::HashSet;

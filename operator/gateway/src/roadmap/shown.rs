@@ -1,4 +1,4 @@
-//! Messages to people about a roadmap that is worked off. Pure.
+//! Messages to people about a roadmap that is carried out. Pure.
 
 use std::fmt::Write as _;
 

@@ -267,7 +267,7 @@ fn what_people_do_to_the_lease_gives_it_to_nobody_twice() {
     sim.until(&second, Held);
 }
 
-/// Links that fail and mend and processes that die at random: never two who think they hold it, and
+/// Links that fail and recover, and processes that die at random: never two who think they hold it, and
 /// soon after the last accident one does.
 #[test]
 fn whatever_happens_there_are_never_two() {

@@ -1,4 +1,4 @@
-//! A night in which a roadmap is worked off and nobody looks: nothing waits for what can wait, and people find one
+//! A night in which a roadmap is carried out and nobody looks: nothing waits for what can wait, and people find one
 //! message in the morning.
 
 mod stacked;

@@ -176,7 +176,7 @@ async fn every_right_is_used_and_none_is_missing() {
     team.says("ana", Some(&root), "again");
     team.message(&root, "Again.").await;
     team.settled(&root, "pm").await;
-    // Resources that are taken away or changed by hand are mended.
+    // Resources that are taken away or changed by hand are fixed.
     let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), &team.stack.place.team);
     let policy = policies.list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
     let edit = Patch::Merge(json!({"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}));

@@ -1,4 +1,4 @@
-//! A roadmap is worked off by the harness: items become threads, approved criteria are approved plans, what
+//! A roadmap is carried out by the harness: items become threads, approved criteria are approved plans, what
 //! waits begins with a merge, and people see all of it in one message.
 
 use codebutler_crds::Thread;

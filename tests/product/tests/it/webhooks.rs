@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Team};
 
-/// Sets the failure that the webhook of the team's namespace answers with; null mends it.
+/// Sets the failure that the webhook of the team's namespace answers with; null fixes it.
 async fn webhook_says(team: &Team, said: Value) {
     let annotations = json!({"testbed.codebutler.dev/webhook-answers-500": said});
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));

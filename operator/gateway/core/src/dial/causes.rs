@@ -1,4 +1,4 @@
-//! Finds the cause of a client's error among its sources: trouble that a person can mend, or an
+//! Finds the cause of a client's error among its sources: trouble that a person can fix, or an
 //! address that was refused.
 
 use std::error::Error;
@@ -10,7 +10,7 @@ use super::authorities::AuthorityExpired;
 use super::trouble::DialTrouble;
 use crate::egress::EgressRefusal;
 
-/// Returns the trouble that a client's error comes from, if a person can mend it.
+/// Returns the trouble that a client's error comes from, if a person can fix it.
 pub fn find_trouble(error: &(dyn Error + 'static)) -> Option<DialTrouble> {
     walk_causes(error).find_map(of_one)
 }

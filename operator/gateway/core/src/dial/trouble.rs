@@ -1,4 +1,4 @@
-//! Trouble that keeps a connection from being made and that a person can mend, said with the
+//! Trouble that keeps a connection from being made and that a person can fix, said with the
 //! remedy.
 
 /// Something on the way that stays until a person does something about it.

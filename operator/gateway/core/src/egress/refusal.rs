@@ -31,7 +31,7 @@ pub enum EgressRefusal {
     Unknown(String),
     #[error("{0} does not accept the connection")]
     Unreachable(String),
-    /// Something on the way that a person has to mend.
+    /// Something on the way that a person has to fix.
     #[error("{0} can't be reached: {1}")]
     Barred(String, DialTrouble),
     #[error("this thread has {MOST} connections open already: close some first")]

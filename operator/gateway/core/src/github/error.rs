@@ -237,7 +237,7 @@ pub enum GitHubError {
     /// A 5xx status, or no connection.
     #[error("{host} is not available right now: try again")]
     Unavailable { host: String },
-    /// Something on the way to it that a person has to mend.
+    /// Something on the way to it that a person has to fix.
     #[error("{host} can't be reached: {trouble}")]
     Barred { host: String, trouble: DialTrouble },
     #[error("{host} answered with the unexpected status {status}{said}")]

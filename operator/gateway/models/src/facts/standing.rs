@@ -118,7 +118,7 @@ fn join_served<'a>(all: impl Iterator<Item = &'a ServedModel>) -> ServedModel {
     })
 }
 
-/// Returns true if the Repo says that its key is not served: somebody may have mended it.
+/// Returns true if the Repo says that its key is not served: somebody may have fixed it.
 fn is_unserved(repo: &Repo) -> bool {
     let mut conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|c| c.type_ == MODEL_REACHABLE && c.status == "False")

@@ -35,7 +35,7 @@ pub enum LookupMeans {
     Unusable,
     /// The provider does not take the key.
     Refused,
-    /// Nobody can get there until a person mends something.
+    /// Nobody can get there until a person fixes something.
     Barred,
     /// Nobody answered, this time.
     Away,

@@ -1,4 +1,4 @@
-//! Explains failures that a person can mend: a reason for machines, and a sentence that names the field of the
+//! Explains failures that a person can fix: a reason for machines, and a sentence that names the field of the
 //! Repo or its Secret. Pure.
 
 use codebutler_crds::Repo;
@@ -110,7 +110,7 @@ pub(crate) fn explain_api(error: &AccessError, repo: &Repo) -> ApiError {
         AccessError::Call(CallError::Limited { .. } | CallError::Failed { .. }) => {
             ErrorCode::Unavailable
         }
-        // Work waits until it is mended, and goes on by itself.
+        // Work waits until it is fixed, and goes on by itself.
         AccessError::Call(call) if call.code().is_some_and(reachability::is_lasting) => {
             ErrorCode::Unavailable
         }

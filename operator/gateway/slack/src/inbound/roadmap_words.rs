@@ -1,4 +1,4 @@
-//! Requests for a whole repository, in English, Spanish and German: the roadmap worked off, with what that may
+//! Requests for a whole repository, in English, Spanish and German: the roadmap carried out, with what that may
 //! cost or without, and everything merged that is ready. A whole message or nothing. Pure.
 
 use codebutler_crds::NanoUsd;

@@ -1,4 +1,4 @@
-//! The question whether the roadmap is worked off: once for all items that the message shows.
+//! The question whether the roadmap is carried out: once for all items that the message shows.
 
 use codebutler_crds::thread::{
     ApprovedItem, RoadmapEnd, RoadmapProposal, RoadmapRun, SettledQuestion,
@@ -89,7 +89,7 @@ fn approve_items(run: &mut RoadmapRun, user: &str, now: &Time) {
     }
 }
 
-/// Records that somebody wants the roadmap worked off. A run that is under way goes on.
+/// Records that somebody wants the roadmap carried out. A run that is under way goes on.
 pub fn want_roadmap(status: &mut ThreadStatus, ts: &SlackTs, by: &str, budget: Option<NanoUsd>) {
     let fresh = || Box::new(RoadmapRun::wanted(ts.clone(), by, budget));
     match &mut status.roadmap {

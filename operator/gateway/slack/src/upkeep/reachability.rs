@@ -42,7 +42,7 @@ impl ToldFinding {
     }
 }
 
-/// True if a code keeps everybody from speaking in the channel until somebody mends it in Slack.
+/// True if a code keeps everybody from speaking in the channel until somebody fixes it in Slack.
 pub(crate) fn is_lasting(code: &str) -> bool {
     concerns_repo(code) && !is_ungranted(code)
 }

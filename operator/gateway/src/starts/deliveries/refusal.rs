@@ -1,4 +1,4 @@
-//! Reasons why a delivery begins nothing, said to its sender: enough to mend what is theirs, and nothing of what
+//! Reasons why a delivery begins nothing, said to its sender: enough to fix what is theirs, and nothing of what
 //! there is here.
 
 use axum::Json;
@@ -70,7 +70,7 @@ impl DeliveryRefusal {
         }
     }
 
-    /// Label of the metric: it says whose turn it is to mend something.
+    /// Label of the metric: it says whose turn it is to fix something.
     pub(super) const fn outcome(&self) -> &'static str {
         match self {
             Self::NotSigned => "unsigned",

@@ -1,4 +1,4 @@
-//! Probes find out that a Repo can be worked with before anybody has to, and notice when it is mended.
+//! Probes find out that a Repo can be worked with before anybody has to, and notice when it is fixed.
 
 use std::time::Duration;
 

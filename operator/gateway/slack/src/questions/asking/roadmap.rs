@@ -1,4 +1,4 @@
-//! Messages in a conversation from which a roadmap is worked off: the question whether to, one that always
+//! Messages in a conversation from which a roadmap is carried out: the question whether to, one that always
 //! shows how it stands, and what somebody has to look at.
 
 use codebutler_crds::thread::ApprovedItem;
