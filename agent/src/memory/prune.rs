@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EntryConfidence, LearningEntry, LearningMarks, MemoryPage, contradicts};
 
-/// So many conversations without use let go of what nobody was sure of.
+/// Conversations without a use after which an uncertain learning should go.
 const UNUSED_FOR: usize = 10;
 /// The page that counts for all roles.
 const SHARED: &str = "global.md";
@@ -33,7 +33,7 @@ pub struct PastThread {
     pub marks: LearningMarks,
 }
 
-/// Finds them, page by page. `fault`: what is wrong with what a learning rests on or names.
+/// Finds signals, page by page. `fault` says what is wrong with the evidence of a learning, or with what it names.
 pub fn find_signals(
     pages: &[NamedPage<'_>],
     past: &[PastThread],

@@ -325,7 +325,7 @@ impl Agent {
         loop {
             tries += 1;
             step::point("before prepare");
-            // Only what this session has made is where the base branch was.
+            // Only a branch that this session has made stands where the base branch stood.
             let on_base = tries == 1 && self.session.stacked_on.is_none();
             let made_at = self.session.base_commit.clone().filter(|_| on_base);
             let planned = self.session.planned.clone();

@@ -17,19 +17,20 @@ use codebutler_guides::text::clip_text;
 
 /// Bytes kept of the beginning and of the end.
 const HALF_OUTPUT: usize = 15_000;
-/// Lines of what is left out that are shown all the same, and their longest length.
+/// Most lines about errors that are shown of the part that is left out, and their longest length.
 const TROUBLES: usize = 20;
 const MAX_TROUBLE: usize = 300;
 /// Longest file, in bytes, and how many a role keeps.
 const MAX_LOG: usize = 8 * 1024 * 1024;
 const MAX_LOGS: usize = 20;
-/// Commands may fill the folder: names in it that are looked at, files that go at once, and the highest number.
+/// Bounds for a folder that commands may fill: names that are read, files that are removed at once, and the highest
+/// number.
 const MAX_NAMES: usize = 10_000;
 const MAX_REMOVED: usize = 100;
 const MAX_NUMBER: u32 = 999_999;
-/// Names that are tried where the one that is next is taken.
+/// Most names that are tried where the next one exists.
 const TRIES: u32 = 20;
-/// The folder of these files, in the one for builds.
+/// Folder of these files, below the one for builds.
 const FOLDER: &str = "out";
 
 /// The beginning and the end of an output of any length, as a terminal would leave it.
@@ -39,7 +40,7 @@ pub(super) struct KeptOutput {
     ends: KeptEnds,
 }
 
-/// Both ends of a text of any length, and what tells of trouble between them.
+/// Both ends of a text of any length, and the lines between them that speak of errors.
 #[derive(Default)]
 struct KeptEnds {
     head: String,

@@ -58,54 +58,54 @@ pub use family::call_in_form;
 pub use push::{PushResult, RelayedRequest};
 pub use role::RoleTools;
 
-/// What tools work with.
+/// Context of a tool call: clients, and facts about the thread.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// Slack, GitHub, and the thread's state.
+    /// Client of the gateway: Slack, GitHub, and the thread's state.
     pub gateway: GatewayClient,
-    /// The worktree.
+    /// Client of the toolbox, which has the worktree.
     pub toolbox: ToolboxClient,
-    /// For what the gateway said to Git.
+    /// Relay for Git, which knows the gateway's words to it.
     pub relay: GitRelay,
     /// The pod's build slot.
     pub builds: PodBuilds,
-    /// What counts as tested.
+    /// Test runs that prove something of a commit.
     pub tests: proof::ThreadTests,
     /// Files and folders that the approved plan names.
     pub planned: Vec<String>,
     /// The conversation, as of the start of the run.
     pub thread: ThreadFacts,
-    /// What of the memory the role was shown.
+    /// Learnings that the role was shown.
     pub known: Vec<KnownLearning>,
 }
 
-/// What tools have to know of the conversation.
+/// Facts about the conversation, for tools.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadFacts {
     /// Name of the Thread.
     pub name: String,
     /// The role that calls.
     pub role: String,
-    /// Its first message in Slack.
+    /// Link to the first message in Slack.
     pub link: Option<String>,
-    /// The folder with every role's transcript.
+    /// Folder with the transcripts of all roles.
     pub state_dir: PathBuf,
-    /// The role's own, of the conversation that it has now.
+    /// Transcript of the calling role, of its present conversation.
     pub transcript: PathBuf,
     /// Usage by role.
     pub usage: Vec<(String, TokenUsage)>,
-    /// What the conversation's journal is written from, where one is kept.
+    /// Facts for the conversation's journal, where one is kept.
     pub journal: Option<JournalFacts>,
-    /// What a review has to keep to.
+    /// Rules for a review.
     pub review: ReviewGate,
-    /// The team looks back before anybody is asked whether to merge, and has not yet.
+    /// True if a retrospective has to come before the question about the merge, and is not done.
     pub looks_back: bool,
     pub look_back: LookBackFacts,
-    /// The team looks back on this conversation together with others, when all are done.
+    /// True if the retrospective is held later, of this conversation together with others.
     pub learns_later: bool,
     /// The newest commit of another conversation's branch, where its own began on that.
     pub stacked_on: Option<String>,
-    /// Nothing is approved to be built: roles can be asked to look around.
+    /// True while nothing is approved to be built: roles can be asked to explore.
     pub explores: bool,
     /// The roles of the team.
     pub roles: Vec<String>,
@@ -156,7 +156,7 @@ pub struct StartedCall<'a> {
     pub again: bool,
 }
 
-/// What a call came to.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
     /// For the model: words of others in it are guarded when it is shown.
@@ -178,21 +178,21 @@ impl ToolOutcome {
         Self { text: text.into(), notes: Vec::new(), kind, records: Vec::new() }
     }
 
-    /// With more remarks.
+    /// Adds remarks.
     #[must_use]
     pub fn noting(mut self, more: impl IntoIterator<Item = String>) -> Self {
         self.notes.extend(more);
         self
     }
 
-    /// With more for the transcript.
+    /// Adds records for the transcript.
     fn recording(mut self, more: impl IntoIterator<Item = TranscriptRecord>) -> Self {
         self.records.extend(more);
         self
     }
 }
 
-/// Why a call came to nothing. Each kind has one reader.
+/// A call that failed. Each kind has one reader.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolFailure {
     /// For the model: what to do instead.
@@ -242,7 +242,7 @@ impl From<ToolboxError> for ToolFailure {
     }
 }
 
-/// A tool, as the loop sees it.
+/// A tool, as the loop of a run uses it.
 #[async_trait]
 pub trait RoleTool: Send + Sync {
     /// Its name.
@@ -251,9 +251,9 @@ pub trait RoleTool: Send + Sync {
     fn is_foreign(&self) -> bool {
         false
     }
-    /// What the model is told, in OpenAI's form.
+    /// Specification that the model is given, in OpenAI's form.
     fn spec(&self) -> Value;
-    /// What its arguments have to fit.
+    /// JSON Schema of its arguments.
     fn schema(&self) -> Value;
     /// What a call can do.
     fn risk(&self) -> CallRisk;
@@ -267,9 +267,9 @@ pub trait RoleTool: Send + Sync {
     fn declared(&self) -> Vec<(String, &'static [&'static str])> {
         Vec::new()
     }
-    /// How much harm this call can do here.
+    /// Judges by the policy how much harm this call can do.
     fn verdict(&self, policy: &CommandPolicy, arguments: &str) -> RiskVerdict;
-    /// By which the effect of a call is found again. Recorded before [`RoleTool::call`]; `proposed` is
+    /// Key by which the effect of a call is found again. Recorded before [`RoleTool::call`]; `proposed` is
     /// unique to the call.
     async fn key(
         &self,
@@ -277,7 +277,7 @@ pub trait RoleTool: Send + Sync {
         arguments: &str,
         proposed: &str,
     ) -> Result<String, ToolFailure>;
-    /// Carries it out.
+    /// Carries a call out.
     async fn call(
         &self,
         cx: &ToolContext,
@@ -286,7 +286,7 @@ pub trait RoleTool: Send + Sync {
     ) -> Result<ToolOutcome, ToolFailure>;
 }
 
-/// A tool, as it is written.
+/// A tool as its file implements it, with typed arguments.
 #[async_trait]
 trait Handler: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;

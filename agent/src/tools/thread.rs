@@ -79,7 +79,7 @@ fn show_size(wire::ChangeSize { lines, files }: wire::ChangeSize) -> String {
     format!("changed lines: {lines} in {files} files")
 }
 
-/// Whether two branches merge, as far as Git can tell.
+/// Describes if two branches merge, as far as Git can tell.
 const fn show_merge(text: wire::TextMerge) -> &'static str {
     match text {
         wire::TextMerge::Clean => "what both have pushed merges without a conflict, as text",
@@ -90,7 +90,7 @@ const fn show_merge(text: wire::TextMerge) -> &'static str {
     }
 }
 
-/// What a plan meets, for the model.
+/// Describes for the model where a plan and other threads overlap.
 fn show_overlaps(overlaps: &[wire::ThreadOverlap]) -> String {
     let line = |overlap: &wire::ThreadOverlap| {
         let wire::ThreadOverlap { thread, files, folders, symbols, text, .. } = overlap;
@@ -105,11 +105,11 @@ fn show_overlaps(overlaps: &[wire::ThreadOverlap]) -> String {
     overlaps.iter().map(line).collect()
 }
 
-/// For who asks whether to merge before the team has looked back.
+/// Refuses a question about the merge before the retrospective.
 const LOOK_BACK_FIRST: &str = "this team has a retrospective before a merge, and it is still open: read ReviewThread, call \
     ProposeLearnings (with no `learnings` if nothing new was learned), then ask whether to merge";
 
-/// For who hands over in the middle of a run.
+/// Refuses a hand-over in the middle of a review.
 const VERDICT_LAST: &str =
     "a verdict ends a review: give it as your final answer, without SendMessage";
 

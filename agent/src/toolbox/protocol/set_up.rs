@@ -9,11 +9,11 @@ pub struct SetUp {
     pub command: String,
     /// The files that ask for it; none if the Repo does.
     pub from: Vec<String>,
-    /// Another one for each command and state of the lock files.
+    /// Hash of the command and the lock files.
     pub fingerprint: String,
     /// The file with its output; Read takes it.
     pub log: String,
-    /// A program that it needs and the image lacks.
+    /// Program that the command needs and the image lacks.
     pub missing: Option<String>,
     /// Result of its last run, if it has run.
     pub ended: Option<SetUpEnd>,

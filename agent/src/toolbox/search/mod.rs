@@ -26,9 +26,9 @@ pub(super) use grep::grep_files;
 
 /// Paths that one Glob answers with.
 const MAX_PATHS: usize = 500;
-/// Files that ignore files name and that are gone through where nothing else matches.
+/// Most ignored files that are searched where no other file matches.
 const IGNORED: usize = 20_000;
-/// Names that look like others and are spelt out.
+/// Most look-alike names that are spelt out with escapes.
 const SPELT: usize = 5;
 
 /// Files whose path matches, by path.
