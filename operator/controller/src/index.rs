@@ -89,7 +89,7 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         groups.get(owner).map_or(0, BTreeMap::len)
     }
 
-    /// Every group: whose it is, and the names in it.
+    /// All groups, each with its owner and the names in it.
     pub(crate) fn groups(&self) -> Vec<(ObjectKey, Vec<String>)> {
         let groups = self.groups.read();
         let named = |(owner, group): (&ObjectKey, &BTreeMap<String, IndexEntry<V>>)| {
@@ -98,7 +98,7 @@ impl<K: Resource, V> ObjectIndex<K, V> {
         groups.iter().map(named).collect()
     }
 
-    /// Finds of `find` in all objects, each with the owner of its object.
+    /// Calls `find` for all objects. Returns what it found, each with the owner of its object.
     pub(crate) fn find_all<T>(&self, find: impl Fn(&V) -> Option<T>) -> Vec<(ObjectKey, T)> {
         let groups = self.groups.read();
         let all = groups.iter().flat_map(|(owner, group)| {

@@ -14,7 +14,7 @@ const SCHEDULES: SignedDuration = SignedDuration::from_mins(15);
 /// Time limit for a seat that runs without a clone, whatever its agent does.
 const CLONES: SignedDuration = SignedDuration::from_mins(30);
 
-/// The end of a seat that no Thread has had; none as long as it may still be of use.
+/// Finds the reason for which a seat that no Thread has had is given up; None as long as it may still be of use.
 pub(super) fn find_failure(pod: &Pod, now: Timestamp) -> Option<SeatFailure> {
     let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);

@@ -10,7 +10,7 @@ use super::volume::{self, VolumeState};
 use crate::health::{HealthLevel, ObjectHealth};
 use crate::pod_life::{PodLife, PodTrouble};
 
-/// Pods need their volume first.
+/// Plans the volume of a Thread, which its pods need first.
 pub(super) fn provide_volume(view: &ThreadView, plan: &mut ThreadPlan) -> Option<ObjectHealth> {
     let claim = view.observed.volume.as_deref();
     let state = VolumeState::of(claim);
@@ -81,7 +81,7 @@ fn plan_rebuild(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     ObjectHealth::new(HealthLevel::Reconciling, "VolumeLost", message)
 }
 
-/// A claim can't be changed, and nothing can be on one that never had a volume.
+/// Plans another claim in place of one that never had a volume. A claim can't be changed, and nothing is lost with it.
 fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);
@@ -93,7 +93,7 @@ fn plan_replacement(view: &ThreadView, plan: &mut ThreadPlan) -> ObjectHealth {
     ObjectHealth::new(HealthLevel::Reconciling, "VolumeReplaced", message)
 }
 
-/// The clone of a prepared volume does not come: an empty one does.
+/// Plans an empty volume, since the clone of a prepared one does not come.
 fn plan_plain(view: &ThreadView, source: &str, plan: &mut ThreadPlan) -> ObjectHealth {
     plan.create_pods.clear();
     remove_pods(view.thread, view.observed, plan);

@@ -126,7 +126,7 @@ impl RecordingForm {
     }
 }
 
-/// Characters that end nothing.
+/// The name without characters that mean something in a header.
 fn plain_name(name: &str) -> String {
     let kept = |c: &char| c.is_ascii_alphanumeric() || "._- ".contains(*c);
     name.chars().filter(kept).take(100).collect()

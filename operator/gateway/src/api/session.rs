@@ -227,10 +227,10 @@ fn first_look(
     (session.plan.is_none() && *first != session.model && fits).then(|| first.clone())
 }
 
-/// The tool of who looks back.
+/// Tool that a role has for the retrospective.
 const LOOKS_BACK: &str = "ProposeLearnings";
 
-/// Answers that did not help somebody, for who looks back.
+/// Answers that people marked as unhelpful, for the retrospective.
 fn unhelpful_answers(looks_back: bool, status: &ThreadStatus) -> Vec<UnhelpfulAnswer> {
     let feedback = status.feedback.iter().filter(|one| looks_back && !one.helps);
     let answer = |one: &AnswerFeedback| UnhelpfulAnswer {
@@ -242,7 +242,7 @@ fn unhelpful_answers(looks_back: bool, status: &ThreadStatus) -> Vec<UnhelpfulAn
     feedback.map(answer).collect()
 }
 
-/// True if the team looks back on a conversation: more than one role worked on its pull request, and it cost as much
+/// True if a conversation gets a retrospective: more than one role worked on its pull request, and it cost as much
 /// as the Repo says.
 fn looks_back(repo: &Repo, status: &ThreadStatus) -> bool {
     let spec = repo.spec.retrospective.clone().unwrap_or_default();

@@ -29,11 +29,11 @@ pub struct EgressServices {
     pub found: FoundPages,
     /// Pages that roles have opened.
     pub opened: OpenedPages,
-    /// Wishes of sites about programs.
+    /// The `robots.txt` of sites, as they were last read.
     pub robots: RobotsCache,
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
-    /// Masks what may not leave.
+    /// Reports if the Git hosts of Repos can be worked with.
     pub outcomes: HostOutcomes,
     /// Metrics that the gateway exports.
     pub metrics: GatewayMetrics,

@@ -14,7 +14,7 @@ use crate::close::{REPORT, write_report};
 use crate::overlap;
 use crate::work::WorkServices;
 
-/// Merged by a person: that is the end, as if it had been decided in the thread.
+/// Ends the Thread of a pull request that a person merged, as if that had been decided in the conversation.
 pub(super) async fn close_merged(
     gateway: &WorkServices,
     github: &GitHub,

@@ -50,7 +50,7 @@ impl OpenCalls {
         Self { written: calls.keys().cloned().collect(), calls }
     }
 
-    /// A call under way has an id. More than `most` are not kept, nor what can't be an id.
+    /// Keeps a call under way by the provider's id. More than `most` are not kept, nor one with an impossible id.
     pub fn begin(&mut self, id: &str, call: OpenRecord, most: usize) {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
         if self.calls.len() < most && (1..=LONGEST).contains(&id.len()) && id.bytes().all(fits) {

@@ -1,4 +1,4 @@
-//! Emoji that mean something.
+//! Reactions with a meaning, such as thumbs.
 
 use codebutler_crds::SlackTs;
 

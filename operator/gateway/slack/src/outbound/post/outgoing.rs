@@ -45,23 +45,23 @@ pub(crate) struct OutgoingText<'a> {
 pub(crate) enum TextAsks<'a> {
     /// Nothing.
     Nothing,
-    /// What these buttons answer. The message's kind is their block.
+    /// A question, answered by these buttons. The kind of the message names their block.
     Buttons(&'a [QuestionButton]),
-    /// What a role offers: answers, or learnings.
+    /// An offer of a role: answers to choose from, or learnings to judge.
     Offer(&'a OfferShown),
-    /// What these blocks say. The text is one part.
+    /// A question in these blocks. The text is one part.
     Blocks(&'a Value),
-    /// Whether it helped.
+    /// Feedback on the answer, by two buttons.
     Feedback,
 }
 
 impl OutgoingText<'_> {
-    /// Empty: CodeButler itself.
+    /// Name of the role; empty for CodeButler itself.
     pub(crate) fn role_name(&self) -> &str {
         self.role.map_or("", |role| role.spec.role.as_str())
     }
 
-    /// What one part is found again by.
+    /// Identity by which one part is found again.
     pub(super) fn identity(&self, index: usize) -> MessageIdentity {
         let id = MessageIdentity::of(self.role_name(), self.kind, &self.part_key(index));
         id.with_digest(self.digest.clone())
@@ -204,7 +204,7 @@ pub(super) struct MessageForm {
     pub is_plain: bool,
 }
 
-/// What our own messages are known by. The UID tells a Thread from an earlier one of its name.
+/// Builds the metadata by which our own messages are known. The UID tells a Thread from an earlier one of its name.
 pub(crate) fn build_metadata(
     thread: &Thread,
     role: &str,
