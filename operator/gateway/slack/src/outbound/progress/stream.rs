@@ -139,7 +139,8 @@ impl RunStream<'_> {
         self.heard("chat.appendStream", &body).await
     }
 
-    /// Ends the stream. What is left is an ordinary message, found by its key. A stream that has ended before is no error.
+    /// Ends the stream. What is left is an ordinary message, found by its key. A stream that has ended before is no
+    /// error.
     pub(super) async fn end(&self, ts: &SlackTs, metadata: &Value) -> Result<(), CallError> {
         let body = json!({"channel": self.slack.channel, "ts": ts, "metadata": metadata});
         self.heard("chat.stopStream", &body).await.map(drop)
