@@ -50,7 +50,7 @@ pub struct PromptGuides {
     pub templates: Vec<GuideFile>,
     /// What was found out before, for who can read it.
     pub research: Option<String>,
-    /// How the worktree was set up.
+    /// Result of the worktree's set-up.
     pub set_up: Option<String>,
     pub surroundings: RoleSurroundings,
     /// The company's servers have tools for the role.
@@ -145,7 +145,7 @@ impl PromptGuides {
         }
     }
 
-    /// What people are told of guides that are not shown whole, a sentence each.
+    /// Sentences for people about guides that are not shown whole.
     pub fn cut(&self) -> Vec<String> {
         let all = self.shown_own().into_iter().chain(self.shown_conventions());
         let all = all.chain(show_guides(&self.templates)).chain(self.shown_planned());

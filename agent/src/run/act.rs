@@ -81,7 +81,7 @@ impl Agent {
         }
     }
 
-    /// Whether a call of the last answer has to wait for people. What was asked for behind it may build on
+    /// True if a call of the last answer has to wait for people. What was asked for behind it may build on
     /// it.
     fn waits(&self) -> bool {
         let answer = self.transcript.state().run().and_then(|run| run.answer.as_ref());
@@ -464,7 +464,7 @@ async fn carry_out(
     again: bool,
 ) -> Result<ToolOutcome, ToolFailure> {
     let explain = |failure| tools.explain(&call.name, failure);
-    // What can't be understood says why, by whatever name it was called.
+    // A call that can't be understood gets the reason, by whatever name it was called.
     let call = &tools.canonical(call).map_err(explain)?;
     let done = tools.find(&call.name)?.call(cx, &call.arguments, StartedCall { key, again }).await;
     let mut done = done.map_err(explain)?;

@@ -22,7 +22,7 @@ use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenRun;
 use codebutler_guides::text::clip_text;
 
-/// How often in a row a conversation is made shorter before it is given up.
+/// Most times in a row that a conversation is shortened before the run gives up.
 const OVERFLOWS: u32 = 3;
 /// Longest quote of what a provider said.
 const MAX_SAID: usize = 400;
@@ -43,7 +43,7 @@ impl Agent {
         prompt::edit_form(&self.session, answers, state.quirks())
     }
 
-    /// How that model is shown the conversation.
+    /// Form in which that model is shown the conversation.
     pub(super) fn look<'a>(&'a self, view: &RunView) -> WindowLook<'a> {
         let (state, model) = (self.transcript.state(), self.model());
         let facts = self.session.facts.get(model);
@@ -77,7 +77,7 @@ impl Agent {
         (window.min(told), answer.min(told / 4))
     }
 
-    /// Whether the model is shown only a part of its conversation.
+    /// True if the model is shown only a part of its conversation.
     pub(super) fn shows_part(&self, view: &RunView) -> bool {
         let state = self.transcript.state();
         state.words().is_folded() || prompt::has_giant(state.chat(), &self.look(view))
@@ -147,7 +147,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What the model is sent, and the tokens that this is taken to have.
+    /// Builds the request, and estimates its tokens.
     fn body(&self, view: &RunView, deadline: &RunDeadline, look: &WindowLook<'_>) -> (Bytes, u32) {
         let state = self.transcript.state();
         let mut body = prompt::build_request(look, &view.system, state.chat(), &view.specs);
@@ -167,7 +167,7 @@ impl Agent {
         (body.to_bytes(), shown)
     }
 
-    /// Whether the next call is the run's last, which is for words.
+    /// True if the next call is the run's last, which is for words.
     fn is_last_call(&self) -> bool {
         let (turns, most) =
             (self.transcript.state().run().map_or(0, |run| run.turns), self.session.max_turns);
@@ -242,7 +242,7 @@ impl Agent {
         }
     }
 
-    /// What comes of a call without an answer.
+    /// Handles a call without an answer.
     pub(super) async fn unanswered(
         &mut self,
         ChatError { error, retry_after }: ChatError,

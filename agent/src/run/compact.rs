@@ -25,7 +25,7 @@ const MAX_LINE: usize = 300;
 /// A summary that is shorter than this part of what was asked for says too little.
 const POOR: usize = 10;
 
-/// What comes of a conversation that may be too long.
+/// Outcome for a conversation that may be too long.
 pub(super) enum CompactionOutcome {
     Made,
     /// Nobody wrote a summary now: try again.
@@ -98,7 +98,7 @@ const FORM: &str = "\
 ## Commands: those that work here, and their results
 ## Next step: exactly, and open questions";
 
-/// What the model is asked for.
+/// Request to the model for a summary.
 fn request_summary(most: usize) -> String {
     format!(
         "[CodeButler] The conversation is longer than you can be shown. Write down what you need to go on, in at \
@@ -119,8 +119,8 @@ fn read_summary(body: &[u8]) -> Option<String> {
     reply.message.content.filter(|_| usable)
 }
 
-/// What stands for the older part: the model's words, joined by a list where they say too little. `before`: the
-/// summary that is in that part.
+/// Chooses the text that stands for the older part: the model's words, joined by a list where they say too little.
+/// `before`: the summary that is in that part.
 fn choose_summary(
     told: Option<String>,
     older: &[Value],
@@ -173,7 +173,7 @@ fn list_chat(chat: &[Value], before: Option<&str>, most: usize) -> String {
     out + &kept.join("\n")
 }
 
-/// What the role said or called in a message.
+/// Describes the words and calls of the role in a message.
 fn list_message(message: &Value) -> Option<String> {
     if message["role"] != "assistant" {
         return None;

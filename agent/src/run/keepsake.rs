@@ -8,7 +8,7 @@ use crate::toolbox::protocol::{KeptSnapshot, ToolboxReply, ToolboxRequest};
 use crate::tools::ToolFailure;
 use codebutler_guides::policy::RiskVerdict;
 
-/// How long it may take; another role may hold the repository.
+/// Timeout; another role may hold the repository.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Agent {
@@ -61,7 +61,7 @@ impl Agent {
     }
 }
 
-/// What came of keeping the worktree.
+/// Outcome of keeping the worktree.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeepOutcome {
     /// Nothing can be lost.

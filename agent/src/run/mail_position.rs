@@ -1,4 +1,4 @@
-//! How far a role has come in the messages of its conversation. Pure.
+//! Position of a role in the messages of its conversation. Pure.
 
 use codebutler_wire::{RoleInbox, SlackTs};
 

@@ -279,7 +279,7 @@ fn build_hello(session: &RoleSession, relay: &GitRelay) -> ToolboxHello {
     }
 }
 
-/// What the base branch says, as of the start of the current or last run.
+/// Rules of the base branch, as of the start of the current or last run.
 #[derive(Default)]
 struct BranchRules {
     /// Policy on commands.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::view::spares_words;
 
-/// What to say before the next call, if there is something to say.
+/// Notice before the next call, if a limit is near.
 pub(super) fn limit_notice(
     turns: u32,
     most: u32,
