@@ -19,12 +19,12 @@ pub(crate) struct StoredMessage {
     pub ts: SlackTs,
     /// The conversation's first message, if it is one.
     pub thread_ts: Option<SlackTs>,
-    /// What kind of message, if it is no plain one.
+    /// Kind of message, if it is no plain one.
     pub subtype: Option<String>,
     pub user: Option<String>,
     pub bot_id: Option<String>,
     pub text: Option<String>,
-    /// Who wrote the conversation's first message.
+    /// Author of the conversation's first message.
     pub parent_user_id: Option<String>,
     /// Ours if `event_type` says so and the sender is our bot.
     pub metadata: Option<MessageMetadata>,
@@ -47,7 +47,7 @@ pub(crate) struct SharedMessage {
     /// As Slack guesses it.
     pub mimetype: String,
     pub size: u64,
-    /// Where it is, for whoever has the bot's token.
+    /// Address of the file, for calls with the bot's token.
     pub url_private: Option<Url>,
     /// `hosted`, `external`, `snippet`, and what stands for a file that is not there.
     pub mode: String,
@@ -120,17 +120,17 @@ impl SharedMessage {
         }
     }
 
-    /// Whether it is heard rather than read.
+    /// True for a recording, which is heard rather than read.
     pub(crate) fn is_sound(&self) -> bool {
         let end = self.name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
         // Slack does not know the voice messages of every phone.
         let is_unknown = matches!(&*self.mimetype, "application/octet-stream" | "application/ogg");
-        // Who records a clip speaks in it; its container is one that providers take as sound.
+        // People speak in a clip that they record; its container is one that providers take as sound.
         let is_spoken = self.is_clip && self.mimetype.starts_with("video/");
         self.mimetype.starts_with("audio/") || is_spoken || (is_unknown && SOUNDS.contains(&&*end))
     }
 
-    /// Why it can't be had, as Slack says.
+    /// Reason by Slack that the file can't be had.
     pub(crate) fn withheld(&self) -> Option<&'static str> {
         match (self.mode.as_str(), self.file_access.as_str()) {
             ("hidden_by_limit", _) => Some("Slack hides it (plan limit)"),
@@ -217,7 +217,7 @@ impl StoredMessage {
         self.thread_ts.as_ref().unwrap_or(&self.ts)
     }
 
-    /// Whether a person or bot said something, rather than Slack telling what happened.
+    /// True if a person or bot said something, false if Slack tells what happened.
     pub(crate) fn is_said(&self) -> bool {
         let said = ["file_share", "thread_broadcast", "me_message", "bot_message"];
         self.subtype.as_deref().is_none_or(|subtype| said.contains(&subtype))

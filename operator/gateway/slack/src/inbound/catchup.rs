@@ -281,7 +281,7 @@ impl ChannelSweep<'_> {
                 };
                 let channel = self.channel.clone();
                 match self.inner.carry_out(RouteAction::Reaction { channel, reacted }).await {
-                    // Who may not answer would hear so with every sweep.
+                    // Otherwise people without the right would be told so with every sweep.
                     Ok(mut effects) => {
                         effects.retain(|effect| !matches!(effect, RouteEffect::Whisper { .. }));
                         self.inner.follow_up(effects);
@@ -338,7 +338,7 @@ fn reactable_questions(thread: &Thread) -> Vec<SlackTs> {
     actions.map(|question| &question.ts).chain(offers).chain(decisions).cloned().collect()
 }
 
-/// When something last happened in a thread.
+/// Time of the latest activity in a thread.
 fn last_activity(thread: &Thread) -> SlackTs {
     let active = thread.status.as_ref().and_then(|status| status.last_activity.as_ref());
     let at = active.map_or_else(SlackTs::zero, |time| make_timestamp(time.0.as_second(), 0));

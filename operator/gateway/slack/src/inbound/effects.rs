@@ -1,4 +1,4 @@
-//! What follows once a message or click is stored: reactions, answered questions, hints. In the background, and never
+//! Effects of a message or click that is stored: reactions, answered questions, hints. In the background, and never
 //! in the way of an acknowledgement. Where Slack fails it is tried again for half a minute, unless it may stand there.
 
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(crate) enum RouteEffect {
         user: String,
         text: &'static str,
     },
-    /// What can be asked.
+    /// The answer to a request for help.
     Help(Box<HelpAnswer>),
     /// The answer to somebody who writes to the app alone.
     Direct {
@@ -86,7 +86,7 @@ pub(crate) enum RouteEffect {
         root: Option<SlackTs>,
         channels: Vec<RepoChannel>,
     },
-    /// What somebody may ask who opened the app's own conversation.
+    /// Suggestions for somebody who opened the app's own conversation.
     Suggest { im: String, thread: Option<SlackTs>, channels: Vec<RepoChannel> },
     /// Links of a message are shown with what they lead to.
     Preview { channels: Vec<RepoChannel>, ts: SlackTs, links: Vec<String> },

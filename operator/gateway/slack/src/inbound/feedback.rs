@@ -30,7 +30,7 @@ pub(crate) struct AnswerVerdict {
     pub role: String,
     pub user: String,
     pub helps: bool,
-    /// When it was pressed.
+    /// Time of the press.
     pub at: SlackTs,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct DoubtedAnswer {
     pub root: SlackTs,
     pub message: SlackTs,
     pub role: String,
-    /// When the button was pressed.
+    /// Time of the press.
     pub at: SlackTs,
 }
 
@@ -97,7 +97,7 @@ fn button_value(helps: bool, role: &str) -> String {
     format!("{} {role}", if helps { "yes" } else { "no" })
 }
 
-/// Whether an answer helped, and whose it is.
+/// Reads from a button's value if the answer helped, and which role gave it.
 pub(crate) fn read_value(value: &str) -> Option<(bool, &str)> {
     let (word, role) = value.split_once(' ')?;
     let helps = match word {
@@ -152,7 +152,7 @@ pub(crate) fn read_why(payload: &Value) -> Option<WhyGiven> {
 pub(crate) struct PostedWhy {
     pub about: DoubtedAnswer,
     pub user: String,
-    /// Where it stands.
+    /// Message with the sentence.
     pub ts: SlackTs,
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn take_why(status: &mut ThreadStatus, given: &WhyGiven, why: &SlackT
     }
 }
 
-/// Whether a sentence that stands in the conversation is on no record yet: its process died in between.
+/// True if a sentence that stands in the conversation is on no record yet: its process died in between.
 pub(crate) fn lacks_posted(status: &ThreadStatus, posted: &PostedWhy) -> bool {
     let about = &posted.about;
     let is_it = |one: &AnswerFeedback| {
@@ -258,7 +258,7 @@ pub(crate) fn take_posted(status: &mut ThreadStatus, posted: &PostedWhy) {
     }
 }
 
-/// When the earliest press was whose sentence may stand in the conversation without being on record.
+/// Time of the earliest press whose sentence may stand in the conversation without being on record.
 pub(crate) fn unexplained_since(status: &ThreadStatus) -> Option<&SlackTs> {
     let lacking = status.feedback.iter().filter(|one| !one.helps && one.why.is_none());
     lacking.map(|one| &one.at).min()

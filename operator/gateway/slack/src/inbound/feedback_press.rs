@@ -153,7 +153,7 @@ impl Inner {
         Ok(post::post_once(self, &outgoing).await?.into_iter().next())
     }
 
-    /// Who may not speak in a conversation says nothing of its answers. One that is closed may be spoken of.
+    /// Admits feedback by people who may speak in the conversation. It may be closed.
     async fn admit_feedback(
         &self,
         channel: &RepoChannel,

@@ -1,4 +1,4 @@
-//! Who asks what can be asked here, and the answer, for which no model is started. Pure.
+//! Requests for help, and their answer, for which no model is started. Pure.
 
 use codebutler_crds::thread::{HelpRequest, MOST_HELPED, ReplicaClaim};
 use codebutler_crds::{Repo, SlackTs, ThreadStatus};
@@ -31,7 +31,7 @@ const SENTENCES: [&str; 9] = [
     "was kannst du",
     "was kannst du hier",
 ];
-/// What an answer is for: one that comes back from the history after this long was answered, or is of no use any more.
+/// Age up to which a request is answered: an older one from the history has its answer, or needs none any more.
 const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 
 /// Time for which requests are left to the gateway that has claimed to answer them and does not say so again.
@@ -40,7 +40,7 @@ const CLAIM: jiff::SignedDuration = jiff::SignedDuration::from_secs(8);
 /// Prompts that Slack shows at most.
 const PROMPTS: usize = 4;
 
-/// How somebody asks.
+/// Form of a request for help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelpWish {
     /// With a word that means nothing else.
@@ -51,7 +51,7 @@ pub(crate) enum HelpWish {
     Mention,
 }
 
-/// Where and what is answered to somebody who asked what can be asked.
+/// Answer to a request for help, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HelpAnswer {
     /// Namespace and name of the Repo that speaks.
@@ -104,7 +104,7 @@ pub(crate) fn place_name(git: &str) -> &str {
     git.split_once('/').map_or(git, |(_, name)| name)
 }
 
-/// What somebody may ask the app alone, by Repo: titles and messages.
+/// Suggestions in the app's own conversation, by Repo: titles and messages.
 pub(crate) fn prompts(channels: &[RepoChannel]) -> Vec<Value> {
     let mut places: Vec<&str> = channels.iter().map(|one| place_name(&one.git)).collect();
     places.dedup();
@@ -151,7 +151,7 @@ pub(crate) fn build_metadata(asked: &SlackTs) -> Value {
     json!({"event_type": EVENT_TYPE, "event_payload": {"role": "", "kind": KIND, "key": asked}})
 }
 
-/// Whether a message of our own answers this request.
+/// True if a message of our own answers this request.
 pub(crate) fn is_answer(message: &StoredMessage, account: &SlackAccount, asked: &SlackTs) -> bool {
     own_metadata(message.metadata.as_ref()).is_some_and(|payload| {
         payload["kind"] == KIND && payload["key"] == asked.as_str() && account.wrote(message)

@@ -314,7 +314,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether an answer stands in a conversation, or in the app's own one, which has no root.
+    /// True if an answer stands in a conversation, or in the app's own one, which has no root.
     async fn has_help(
         &self,
         account: &SlackAccount,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub(crate) struct InFlight<K>(Mutex<HashSet<K>>);
 
-/// What is under way until this is dropped.
+/// Entry that is under way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard<'a, K: Eq + Hash> {
     all: &'a InFlight<K>,

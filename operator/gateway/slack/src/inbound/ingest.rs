@@ -308,7 +308,7 @@ impl Inner {
         Ok(effects)
     }
 
-    /// What somebody is told who may not steer: once in each conversation.
+    /// Tells somebody that they may not steer, once in each conversation.
     fn declined(
         &self,
         channel: &RepoChannel,
@@ -411,7 +411,7 @@ impl Inner {
     }
 }
 
-/// What storing a message led to.
+/// Outcome of storing a message.
 struct StoredInput {
     thread: Arc<Thread>,
     taken: TakenMessage,

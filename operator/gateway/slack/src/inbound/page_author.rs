@@ -1,4 +1,4 @@
-//! Whose words a message has that CodeButler posted for somebody who wrote them on a page or in a modal. Pure.
+//! Authors of messages that CodeButler posted for people who wrote on a page or in a modal. Pure.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(crate) struct ReplyAuthor<'a> {
     pub place: AuthorPlace<'a>,
 }
 
-/// Where a person wrote.
+/// Place in which a person wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthorPlace<'a> {
     Page,
@@ -66,7 +66,7 @@ pub(crate) fn attribute_reply(message: &mut StoredMessage, account: &SlackAccoun
     }
 }
 
-/// Whether a message says of an answer why it did not help: no role has to answer it.
+/// True if a message says why an answer did not help: no role has to answer it.
 pub(crate) fn is_feedback(message: &StoredMessage) -> bool {
     own_metadata(message.metadata.as_ref()).is_some_and(|payload| payload["kind"] == feedback::KIND)
 }

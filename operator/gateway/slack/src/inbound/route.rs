@@ -19,7 +19,7 @@ use crate::inbound::person_message::PersonMessage;
 use crate::inbound::roadmap_words;
 use crate::questions::{self, ButtonPress};
 
-/// What is to be done about an envelope.
+/// Action that an envelope leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RouteAction {
     /// A person said something in a Repo's channel.
@@ -110,7 +110,7 @@ pub(crate) enum RouteAction {
     Ignore(IgnoredReason),
 }
 
-/// Why nothing is to be done.
+/// Reason why an envelope leads to nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IgnoredReason {
     /// No Repo of this app names the channel.
@@ -191,7 +191,7 @@ fn find_wish(message: &StoredMessage, channel: &RepoChannel) -> Option<HelpWish>
     help::find_help(text, channel.bot_user.as_deref())
 }
 
-/// Who said something that counts: a person, or a bot that may write here.
+/// Finds the author of words that count: a person, or a bot that may write here.
 pub(crate) fn find_speaker<'a>(
     message: &'a StoredMessage,
     channel: &RepoChannel,
@@ -230,7 +230,7 @@ pub(crate) fn route_change(changed: &MessageChange, channels: &[RepoChannel]) ->
     }
 }
 
-/// What a person's message means.
+/// Reads a person's message: the roles that it addresses, and its wish.
 pub(crate) fn read_said(
     message: &StoredMessage,
     user: &str,

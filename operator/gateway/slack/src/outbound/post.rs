@@ -61,7 +61,7 @@ pub(crate) fn notice_id(key: &str) -> MessageIdentity {
     MessageIdentity::of("", NOTICE, key)
 }
 
-/// What kind of message one of our own is.
+/// Kind of a message of our own, from its metadata.
 fn own_kind(stored: &StoredMessage) -> Option<&str> {
     own_metadata(stored.metadata.as_ref())?["kind"].as_str()
 }

@@ -12,13 +12,13 @@ use crate::api::web::CallError;
 /// For so long an app is not tried again.
 const REFUSED: Duration = Duration::from_hours(6);
 
-/// Where Slack takes no feedback buttons.
+/// Apps for which Slack takes no feedback buttons.
 #[derive(Default)]
 pub(crate) struct RefusedBlocks {
     apps: Mutex<HashMap<String, Instant>>,
 }
 
-/// Whether Slack refuses a message because of its blocks.
+/// True if Slack refuses a message because of its blocks.
 pub(crate) fn refuses_blocks(error: &CallError) -> bool {
     // The last one is what Slack says of a table that it doesn't take.
     error.code().is_some_and(|code| {

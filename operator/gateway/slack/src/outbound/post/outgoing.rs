@@ -40,7 +40,7 @@ pub(crate) struct OutgoingText<'a> {
     pub handing: FileHanding,
 }
 
-/// What a text asks of people.
+/// A text's question to people, and its form in Slack.
 #[derive(Clone, Copy)]
 pub(crate) enum TextAsks<'a> {
     /// Nothing.

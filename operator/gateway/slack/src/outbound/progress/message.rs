@@ -20,7 +20,7 @@ use crate::api::web::CallError;
 use crate::inbound::deferral::LaterError;
 use crate::outbound::post::{self, FileHanding, OutgoingText, SentPart, TextAsks};
 
-/// Where a run is shown, and whose it is.
+/// Place of a run's message, and the role of the run.
 struct RunPlace<'a> {
     inner: &'a Arc<Inner>,
     account: &'a SlackAccount,

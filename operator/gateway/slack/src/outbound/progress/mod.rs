@@ -58,7 +58,7 @@ const EDIT: Duration = Duration::from_millis(1500);
 
 type RunKey = (ThreadKey, String);
 
-/// What agents said of their runs.
+/// Progress of runs, as their agents reported it.
 #[derive(Default)]
 pub(crate) struct ProgressBoard {
     runs: Mutex<HashMap<RunKey, ShownRun>>,
@@ -79,7 +79,7 @@ pub(crate) struct ShownRun {
     doing: String,
     /// Progress of the call that it waits for.
     note: String,
-    /// When it was first heard of, and last.
+    /// Times of the first report and of the last one.
     since: (Instant, Timestamp),
     heard: Instant,
     ts: Option<SlackTs>,
@@ -148,7 +148,7 @@ impl ProgressBoard {
 }
 
 impl ShownRun {
-    /// What it does, and how far it is.
+    /// Line with the run's activity and its progress.
     fn line(&self) -> String {
         if self.note.is_empty() {
             self.doing.clone()
@@ -236,13 +236,13 @@ pub(crate) async fn run_progress(
     let _ = tokio::time::timeout(Duration::from_secs(2), tasks.wait()).await;
 }
 
-/// Whether a message says what one of its roles does.
+/// True if a message of the Thread shows a run.
 fn shows_run(thread: &Thread) -> bool {
     let mut roles = thread.status.iter().flat_map(|status| status.roles.values());
     roles.any(|role| role.shown.is_some())
 }
 
-/// What is to be done now, by Thread and role.
+/// Finds the steps that are due now, by Thread and role.
 fn due_steps(
     inner: &Inner,
     attended: &AttendedThreads,
@@ -328,7 +328,7 @@ fn record_shown(run: &ShownRun, spent: codebutler_crds::NanoUsd) -> RunMessage {
     RunMessage { run: run.id.clone(), since: Time(run.since.1), cost: spent, stream: None }
 }
 
-/// Whether a Thread's name and role make a run that may be shown.
+/// True if the id of a report's run is well-formed, and its words are short enough.
 pub(crate) fn is_valid(progress: &RunProgress) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     (1..=32).contains(&progress.run.len())

@@ -24,7 +24,7 @@ use crate::outbound::mrkdwn;
 /// Characters that Slack takes as a title.
 const TITLE: usize = 200;
 
-/// How it stands with a conversation.
+/// State of a conversation's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConversationSession {
     Processing,
@@ -73,7 +73,7 @@ fn is_at_work(thread: &Thread) -> bool {
     roles.any(|role| role.shown.is_some())
 }
 
-/// Whether it is on record otherwise than it is that a conversation waits for people.
+/// True if the record lags behind: it says that a conversation waits for people and it does not, or the reverse.
 pub(super) fn is_behind(thread: &Thread) -> bool {
     let is_shown = thread.status.as_ref().is_some_and(|status| status.suspended);
     is_shown != waits(thread)
@@ -100,7 +100,7 @@ pub(super) async fn show_waiting(inner: &Arc<Inner>, thread: &Thread) -> Result<
     if waits {
         inner.threads.update(&key, record(true)).await?;
     }
-    // Who is at work is shown as such already.
+    // A role at work is shown as such already.
     if !is_at_work(thread) {
         let rests = ConversationSession::at_rest(thread);
         let told =
