@@ -292,7 +292,7 @@ fn pair_rows<'a>(rows: impl Iterator<Item = &'a DiffRow>, painter: &LinePainter)
     paired
 }
 
-/// Which side of a file has all of its lines.
+/// Class of a file by the side that has all of its lines.
 fn find_sides(rows: &[ShownRow]) -> &'static str {
     let has = |side: fn(&ShownRow) -> bool| rows.iter().any(side);
     match (has(|row| row.old.is_some()), has(|row| row.new.is_some())) {

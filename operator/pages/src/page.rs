@@ -109,14 +109,14 @@ struct SpanRow {
     what: String,
 }
 
-/// Who looks at a page.
+/// Visitor of a page.
 #[derive(Clone, Debug, Default)]
 pub struct PageVisitor {
-    /// What to call them; nothing where nobody has to sign in.
+    /// Their name; empty where nobody has to sign in.
     pub name: String,
     /// Comes with whatever they change; nothing where nothing can be changed.
     pub token: Option<String>,
-    /// Whether they may end what runs in the thread.
+    /// True if they may stop what runs in the thread.
     pub may_stop: bool,
 }
 
@@ -127,7 +127,7 @@ pub struct ThreadPage {
     pub base: String,
     pub summary: ThreadSummary,
     pub steps: Vec<StepView>,
-    /// What people call themselves.
+    /// Names of people.
     pub names: UserNames,
     /// Number of the line before the first that is shown, if there is one.
     pub earlier: Option<u64>,
@@ -139,7 +139,7 @@ pub struct ThreadPage {
     pub slack: bool,
     /// The newest lines are shown: what comes is added.
     pub live: bool,
-    /// What was searched for.
+    /// Words that were searched for.
     pub query: String,
     /// There are older lines that were found and are not listed.
     pub cut: bool,
@@ -147,7 +147,7 @@ pub struct ThreadPage {
     pub replies: Option<PageReplies>,
 }
 
-/// What is added to a page: where the thread stands now, and steps.
+/// Renders an addition to a page: the state of the thread, and steps.
 pub fn render_added(
     base: &str,
     summary: &ThreadSummary,
@@ -216,7 +216,7 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     render_template(&ThreadTemplate { page, visitor, found, tabs, now, asks, steps, reply })
 }
 
-/// What a thread is called: by its first words, or else by its name, as in the list.
+/// Title of a thread: its first words, or else by its name, as in the list.
 pub(crate) fn name_thread(base: &str, summary: &ThreadSummary, names: &UserNames) -> String {
     match summary.title.trim() {
         "" => base.trim_start_matches('/').to_owned(),
@@ -289,7 +289,7 @@ impl StateTemplate<'_> {
         show_money(self.summary.total.cost)
     }
 
-    /// How long the conversation lasts, or lasted.
+    /// Duration of the conversation until now, or until its end.
     fn lasted(&self) -> String {
         format_duration(self.summary.last.saturating_sub(self.summary.began))
     }

@@ -13,14 +13,14 @@ use crate::page::{PageVisitor, name_thread, render_tabs};
 use crate::summary::{RoadmapShown, ThreadSummary};
 use crate::text::{format_duration, name_people, render_template, show_money};
 
-/// What a page shows of a roadmap.
+/// Content of a roadmap's page.
 #[derive(Clone, Debug, Default)]
 pub struct RoadmapPage {
     /// Address of the conversation that it is carried out from, such as `/team/shop-1`.
     pub base: String,
     /// Of that conversation.
     pub summary: ThreadSummary,
-    /// What people call themselves.
+    /// Names of people.
     pub names: UserNames,
     /// Of the items' threads, by name: those that may be seen.
     pub threads: BTreeMap<String, ThreadSummary>,
@@ -47,14 +47,14 @@ struct RoadmapTable<'a> {
     share: u64,
     /// As HTML.
     changed: String,
-    /// What people have to look at comes first, what is over last.
+    /// Rows, those that need people first and those that are over last.
     rows: Vec<ItemRow<'a>>,
 }
 
 struct ItemRow<'a> {
     item: &'a ItemShown,
     title: String,
-    /// What is in its way.
+    /// Reason why it waits.
     why: Option<String>,
     words: &'static str,
     class: &'static str,
@@ -79,7 +79,7 @@ pub fn render_roadmap(page: &RoadmapPage, visitor: &PageVisitor) -> String {
     render_template(&RoadmapTemplate { page, visitor, tabs, table: roadmap_table(page) })
 }
 
-/// What changes of it while it is looked at.
+/// Renders the part of the page that changes while it is open.
 pub fn roadmap_table(page: &RoadmapPage) -> String {
     let none = RoadmapShown::default();
     let known = page.summary.roadmap.as_ref().unwrap_or(&none);

@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::lease::LeaseSettings;
 
-/// How to log.
+/// Flags of logs and traces.
 #[derive(Debug, clap::Args)]
 pub struct TelemetryArgs {
     /// `tracing` filter, such as `info` or `codebutler=debug,info`.
@@ -21,7 +21,7 @@ pub struct TelemetryArgs {
     pub traces: Option<Url>,
 }
 
-/// Which of several replicas acts.
+/// Flags of the lease that one of several replicas holds.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LeaseArgs {
     /// Who this process is among its replicas: the pod's name and UID, so that a container that is

@@ -9,7 +9,7 @@ use super::PageProblem;
 /// The path of an address.
 pub(super) struct AddressPath<T>(pub T);
 
-/// What stands behind the question mark of an address.
+/// Query of an address, parsed.
 pub(super) struct AddressQuery<T>(pub T);
 
 impl<S, T> FromRequestParts<S> for AddressPath<T>

@@ -33,7 +33,7 @@ const BESIDE: usize = 256;
 /// Longest rule that a sentence repeats.
 const SHOWN: usize = 100;
 
-/// What the robots.txt of a host says.
+/// Wishes of a host, by its robots.txt.
 #[derive(Clone, Debug)]
 enum HostWish {
     Rules(Arc<RobotsRules>),
