@@ -59,13 +59,13 @@ struct PartsCache {
 /// Looks after all requests in parts until the gateway stops.
 pub async fn run_parts(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    let parts = PartsReconciler { gateway, desk: PartsCache::default() };
+    let parts = PartsReconciler { gateway, cache: PartsCache::default() };
     drive_one_by_one(queue, &gateway.shutdown, parts).await;
 }
 
 struct PartsReconciler<'a> {
     gateway: &'a WorkServices,
-    desk: PartsCache,
+    cache: PartsCache,
 }
 
 impl ThreadReconciler for PartsReconciler<'_> {
@@ -73,12 +73,12 @@ impl ThreadReconciler for PartsReconciler<'_> {
     type Error = PartsError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, PartsError> {
-        self.desk.look_at(self.gateway, key).await
+        self.cache.look_at(self.gateway, key).await
     }
 
     fn forget(&mut self, key: &ThreadKey) {
-        self.desk.shown.remove(key);
-        self.desk.over.remove(key);
+        self.cache.shown.remove(key);
+        self.cache.over.remove(key);
     }
 }
 

@@ -112,14 +112,14 @@ pub async fn run_roadmaps(gateway: &WorkServices, poll: Duration) {
 
 async fn run_plans(gateway: &WorkServices, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    let plans = PlanReconciler { gateway, poll, desk: RoadmapCache::default() };
+    let plans = PlanReconciler { gateway, poll, cache: RoadmapCache::default() };
     drive_one_by_one(queue, &gateway.shutdown, plans).await;
 }
 
 struct PlanReconciler<'a> {
     gateway: &'a WorkServices,
     poll: Duration,
-    desk: RoadmapCache,
+    cache: RoadmapCache,
 }
 
 impl ThreadReconciler for PlanReconciler<'_> {
@@ -127,11 +127,11 @@ impl ThreadReconciler for PlanReconciler<'_> {
     type Error = LookError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, LookError> {
-        self.desk.look_at(self.gateway, key, self.poll).await
+        self.cache.look_at(self.gateway, key, self.poll).await
     }
 
     fn forget(&mut self, key: &ThreadKey) {
-        self.desk.forget(key);
+        self.cache.forget(key);
     }
 }
 

@@ -28,8 +28,8 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// Runs whose Threads are looked for before another one begins.
 const RECENT: usize = 64;
 
-/// Cache that saves work. It may be lost.
-struct ClockDesk {
+/// Begins what schedules say. Its caches save work, and may be lost.
+struct ScheduleRunner {
     recorder: Recorder,
     /// Time until which a Repo is left alone after a failure.
     later: HashMap<RepoKey, Instant>,
@@ -39,18 +39,18 @@ struct ClockDesk {
 
 pub(super) async fn run_schedules(gateway: &WorkServices) {
     let recorder = Recorder::new(gateway.context.client.clone(), Reporter::from(names::GATEWAY));
-    let mut desk = ClockDesk { recorder, later: HashMap::new(), quiet: HashMap::new() };
+    let mut clock = ScheduleRunner { recorder, later: HashMap::new(), quiet: HashMap::new() };
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while gateway.shutdown.run_until_cancelled(due.tick()).await.is_some() {
-        let look = Box::pin(desk.look(gateway));
+        let look = Box::pin(clock.look(gateway));
         if gateway.shutdown.run_until_cancelled(look).await.is_none() {
             return;
         }
     }
 }
 
-impl ClockDesk {
+impl ScheduleRunner {
     async fn look(&mut self, gateway: &WorkServices) {
         let repos = gateway.context.own_repos().into_iter();
         let wanted = repos.filter(|repo| {

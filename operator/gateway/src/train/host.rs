@@ -65,7 +65,7 @@ impl TrainError {
 
 /// Cache that saves requests to GitHub. It may be lost.
 #[derive(Default)]
-pub(super) struct HostDesk {
+pub(super) struct HostCache {
     /// The checks that a commit had when it was looked at last: others may be about to begin.
     seen: Mutex<HashMap<String, BTreeSet<String>>>,
     /// The rules of a Repo's base branch, by URL and branch.
@@ -79,7 +79,7 @@ pub(super) struct RepoHost<'a> {
     pub train: &'a MergeTrain,
     pub namespace: &'a str,
     pub github: &'a GitHub,
-    pub desk: &'a HostDesk,
+    pub cache: &'a HostCache,
 }
 
 impl RepoHost<'_> {
@@ -96,12 +96,12 @@ impl RepoHost<'_> {
     async fn rules(&self) -> Result<BranchRules, TrainError> {
         let (url, base) = (&self.repo.spec.git.url, &self.repo.spec.git.branch);
         let key = (url.clone(), base.clone());
-        let known = self.desk.rules.lock().get(&key).cloned();
+        let known = self.cache.rules.lock().get(&key).cloned();
         if let Some((_, rules)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(rules);
         }
         let rules = self.github.branch_rules(base).await?;
-        self.desk.rules.lock().insert(key, (Instant::now(), rules.clone()));
+        self.cache.rules.lock().insert(key, (Instant::now(), rules.clone()));
         Ok(rules)
     }
 
@@ -251,7 +251,7 @@ impl TrainHost for RepoHost<'_> {
         let checks = self.github.checks(commit).await?;
         let verdict = judge_checks(&checks, &rules.checks);
         let names: BTreeSet<String> = checks.into_iter().map(|check| check.name).collect();
-        let before = self.desk.seen.lock().insert(commit.to_owned(), names.clone());
+        let before = self.cache.seen.lock().insert(commit.to_owned(), names.clone());
         // One workflow may end before the next one begins, so green counts only the second time.
         if verdict == CheckVerdict::Passed && before.as_ref() != Some(&names) {
             return Ok(CheckVerdict::Settles);
@@ -312,7 +312,7 @@ impl TrainHost for RepoHost<'_> {
     }
 
     async fn clear(&self, branch: &str) -> Result<(), TrainError> {
-        self.desk.seen.lock().clear();
+        self.cache.seen.lock().clear();
         Ok(self.github.delete_branch(branch).await?)
     }
 

@@ -26,7 +26,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use self::engine::{TrainProgress, advance_train};
-use self::host::{HostDesk, RepoHost, TrainError};
+use self::host::{HostCache, RepoHost, TrainError};
 use self::shown::ShownPull;
 use crate::work::WorkServices;
 
@@ -48,20 +48,20 @@ struct TrainCache {
     links: HashMap<ThreadKey, String>,
     /// Text of a conversation's dashboard.
     shown: HashMap<ThreadKey, String>,
-    host: HostDesk,
+    host: HostCache,
 }
 
 /// Looks after all merge trains until the gateway stops. `poll`: how often GitHub is asked at least.
 pub async fn run_trains(gateway: &WorkServices, poll: Duration) {
     let queue = ThreadQueue::new(&gateway.context.attended, is_candidate, (AGAIN, AGAIN));
-    let trains = TrainReconciler { gateway, poll, desk: TrainCache::default() };
+    let trains = TrainReconciler { gateway, poll, cache: TrainCache::default() };
     drive_one_by_one(queue, &gateway.shutdown, trains).await;
 }
 
 struct TrainReconciler<'a> {
     gateway: &'a WorkServices,
     poll: Duration,
-    desk: TrainCache,
+    cache: TrainCache,
 }
 
 impl ThreadReconciler for TrainReconciler<'_> {
@@ -69,7 +69,7 @@ impl ThreadReconciler for TrainReconciler<'_> {
     type Error = TrainError;
 
     async fn reconcile(&mut self, key: &ThreadKey, _: &Thread) -> Result<FollowUp, TrainError> {
-        let looked = self.desk.look_at(self.gateway, key, self.poll).await;
+        let looked = self.cache.look_at(self.gateway, key, self.poll).await;
         if let Some(error) = looked.as_ref().err().filter(|error| error.is_about_repo()) {
             complain(self.gateway, key, error).await;
         }
@@ -77,7 +77,7 @@ impl ThreadReconciler for TrainReconciler<'_> {
     }
 
     fn forget(&mut self, key: &ThreadKey) {
-        self.desk.shown.remove(key);
+        self.cache.shown.remove(key);
     }
 }
 
@@ -141,7 +141,7 @@ impl TrainCache {
                 train,
                 namespace: &key.namespace,
                 github: &github,
-                desk: &self.host,
+                cache: &self.host,
             };
             let progress = advance_train(train, &host).await?;
             let shown = match &progress {

@@ -135,7 +135,7 @@ impl HistoryWriter {
         let full = Arc::<Notify>::default();
         let (orders, taken) = sync_channel(ORDERS);
         let (news, lost) = (HistoryNews::default(), Arc::new(AtomicU64::new(0)));
-        let desk = JournalStore {
+        let store = JournalStore {
             store,
             logs: HashMap::new(),
             held: VecDeque::new(),
@@ -146,7 +146,7 @@ impl HistoryWriter {
             metrics,
             space: HistorySpace::of(size, Arc::clone(&full)),
         };
-        std::thread::Builder::new().name("history".to_owned()).spawn(move || desk.run(&taken))?;
+        std::thread::Builder::new().name("history".to_owned()).spawn(move || store.run(&taken))?;
         Ok(Self { orders, news, full, lost })
     }
 

@@ -58,7 +58,7 @@ const NAME: usize = 64;
 const SOMEBODY: &str = "a signed delivery";
 
 #[derive(Clone)]
-struct DeliveryDesk {
+struct DeliveryServices {
     context: GatewayContext,
     threads: ThreadWriter,
     metrics: GatewayMetrics,
@@ -83,7 +83,7 @@ pub fn serve_deliveries(
     })?;
     tracing::info!(%address, "deliveries_started");
     let context = gateway.context.clone();
-    let desk = DeliveryDesk {
+    let services = DeliveryServices {
         keys: SigningKeys::new(context.clone(), gateway.conditions.clone()),
         context,
         threads: gateway.threads.clone(),
@@ -91,16 +91,16 @@ pub fn serve_deliveries(
         nobodys: SigningKey::random(),
         turns: Arc::new(Semaphore::new(JUDGED)),
     };
-    tokio::spawn(port::serve_port(listener, build_router(desk), PATIENCE, stop));
+    tokio::spawn(port::serve_port(listener, build_router(services), PATIENCE, stop));
     Ok(())
 }
 
-fn build_router(desk: DeliveryDesk) -> Router {
+fn build_router(services: DeliveryServices) -> Router {
     let lost = || async { DeliveryRefusal::NoPath };
     Router::new()
         .route("/v1/repos/{namespace}/{repo}/deliveries", post(take_delivery).fallback(lost))
         .fallback(lost)
-        .with_state(desk)
+        .with_state(services)
 }
 
 /// The Thread that a delivery began.
@@ -112,27 +112,27 @@ struct BegunThread {
 }
 
 async fn take_delivery(
-    State(desk): State<DeliveryDesk>,
+    State(services): State<DeliveryServices>,
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response {
     let Ok(Path((namespace, name))) = path else {
         return DeliveryRefusal::NoPath.into_response();
     };
-    match desk.receive(&namespace, &name, request).await {
+    match services.receive(&namespace, &name, request).await {
         Ok(BegunThread { name, created }) => {
-            desk.metrics.delivery(if created { "begun" } else { "known" });
+            services.metrics.delivery(if created { "begun" } else { "known" });
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
             (status, Json(json!({"thread": name, "created": created}))).into_response()
         }
         Err(refusal) => {
-            desk.metrics.delivery(refusal.outcome());
+            services.metrics.delivery(refusal.outcome());
             refusal.into_response()
         }
     }
 }
 
-impl DeliveryDesk {
+impl DeliveryServices {
     /// Receives a delivery. The body is read only once the headers can be right, and parsed only once the signature
     /// is.
     async fn receive(
