@@ -26,6 +26,8 @@ use regex::Regex;
 const LONGEST: usize = 510;
 /// Most words in the README.
 const WORDS: usize = 1200;
+/// Of a hundred types that are private to their file, those whose name has one word.
+const SHORT_PRIVATE: usize = 15;
 
 /// A crate, and what is true of it.
 struct Crate {
@@ -181,6 +183,23 @@ fn a_public_type_says_what_it_is_about() {
             .collect();
         assert!(short.len() <= *short_names, "{folder}: {short:#?}");
     }
+}
+
+#[test]
+fn private_types_say_what_they_are_about() {
+    let declared = Regex::new(r"(?m)^(?:struct|enum|trait|type|union) ([A-Z]\w*)").unwrap();
+    let one_word = Regex::new(r"^[A-Z][a-z0-9]*$").unwrap();
+    let (mut all, mut short) = (0, Vec::new());
+    for Crate { folder, .. } in CRATES {
+        for (path, text) in &Sources::read(&root().join(folder)).files {
+            let names = declared.captures_iter(text).map(|found| found[1].to_owned());
+            let names: Vec<_> = names.collect();
+            all += names.len();
+            let named = |name| format!("{name} in {folder}/{}", path.display());
+            short.extend(names.into_iter().filter(|name| one_word.is_match(name)).map(named));
+        }
+    }
+    assert!(short.len() * 100 <= all * SHORT_PRIVATE, "{} of {all}: {short:#?}", short.len());
 }
 
 #[test]

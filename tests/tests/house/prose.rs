@@ -15,7 +15,7 @@ const FEW: usize = 10;
 /// A list of single facts.
 const LISTS: [&str; 1] = ["charts/codebutler/CHANGELOG.md"];
 /// Of a hundred comments, those that begin with a headless question word, as in “Whether it works.”
-const HEADLESS: usize = 6;
+const HEADLESS: usize = 2;
 /// Of a hundred comments, doc comments that are too short to say more than the name.
 const SHORT: usize = 4;
 /// Characters of a doc comment that is too short.
