@@ -8,7 +8,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use codebutler_guides::text::clip_text;
-use codebutler_wire::{MessageAuthor, ThreadMessage};
+use codebutler_wire::{MessageAuthor, SlackTs, ThreadMessage};
 
 use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::tool_args as args;
@@ -20,6 +20,21 @@ const LISTED: usize = 100;
 const BEGINNING: usize = 120;
 /// Most characters of a message that one call shows.
 const PART: usize = 8_000;
+
+/// Request for a part of the conversation that is not there, in words for the model.
+#[derive(Debug, thiserror::Error)]
+enum ReadBackFault {
+    #[error("there is no message `{0}` here: list them first")]
+    Unknown(String),
+    #[error("message {ts} has only {total} characters")]
+    Behind { ts: SlackTs, total: usize },
+}
+
+impl From<ReadBackFault> for ToolFailure {
+    fn from(fault: ReadBackFault) -> Self {
+        Self::Respond(fault.to_string())
+    }
+}
 
 /// The tool `ReadConversation`.
 pub(super) struct ReadBackTool;
@@ -43,7 +58,7 @@ impl Handler for ReadBackTool {
         let messages = read.ok().and_then(Result::ok).ok_or_else(|| {
             ToolFailure::Respond("the record of this conversation can't be read now".to_owned())
         })?;
-        show_messages(&messages, &args).map(ToolOutcome::plain).map_err(ToolFailure::Respond)
+        Ok(ToolOutcome::plain(show_messages(&messages, &args)?))
     }
 }
 
@@ -67,13 +82,11 @@ fn read_messages(transcript: &Path) -> std::io::Result<Vec<ThreadMessage>> {
 fn show_messages(
     messages: &[ThreadMessage],
     args: &args::ReadConversation,
-) -> Result<String, String> {
+) -> Result<String, ReadBackFault> {
     let from = args.from.unwrap_or(0) as usize;
     if let Some(ts) = &args.message {
         let found = messages.iter().find(|message| message.ts.as_str() == ts.trim());
-        let message = found.ok_or_else(|| {
-            format!("there is no message `{}` here: list them first", clip_text(ts, 40))
-        })?;
+        let message = found.ok_or_else(|| ReadBackFault::Unknown(clip_text(ts, 40)))?;
         return show_part(message, from);
     }
     let wanted = args.search.as_deref().map(str::to_lowercase);
@@ -101,10 +114,10 @@ fn list_line(message: &ThreadMessage) -> String {
     format!("{ts} {by} ({length} characters): {}", clip_text(&text, BEGINNING))
 }
 
-fn show_part(message: &ThreadMessage, from: usize) -> Result<String, String> {
+fn show_part(message: &ThreadMessage, from: usize) -> Result<String, ReadBackFault> {
     let total = message.text.chars().count();
     if from >= total.max(1) {
-        return Err(format!("message {} has only {total} characters", message.ts));
+        return Err(ReadBackFault::Behind { ts: message.ts.clone(), total });
     }
     let part: String = message.text.chars().skip(from).take(PART).collect();
     let end = from + part.chars().count();

@@ -23,6 +23,34 @@ const MAX_QUESTION: usize = 300;
 const MAX_SOURCE: usize = 300;
 const MAX_SOURCES: usize = 12;
 
+/// Reason for which a note is not kept, in words for the model.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum ResearchFault {
+    #[error("`{name}` has 1 to {most} characters on one line")]
+    Line { name: &'static str, most: usize },
+    #[error(
+        "`findings` has {0} characters, and may have 1 to {MAX_FINDINGS}: what others need of it, no more"
+    )]
+    Findings(usize),
+    #[error("`sources` has 1 to {MAX_SOURCES} entries: what is from memory alone is not kept")]
+    Sources,
+    #[error(
+        "the source `{0}` is neither the address of a page nor a place such as `src/pay.rs:12`"
+    )]
+    Source(String),
+    /// Another topic has a file of the same name.
+    #[error(
+        "`.codebutler/{path}` is about “{known}”: take exactly this topic to bring it up to date, or another one"
+    )]
+    Topic { path: String, known: String },
+}
+
+impl From<ResearchFault> for ToolFailure {
+    fn from(fault: ResearchFault) -> Self {
+        Self::Respond(fault.to_string())
+    }
+}
+
 pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
     vec![Box::new(KeepResearch)]
 }
@@ -61,7 +89,7 @@ impl Handler for KeepResearch {
         _: StartedCall<'_>,
     ) -> Result<ToolOutcome, ToolFailure> {
         let day = find_day(cx).await?;
-        let fresh = read_page(&args, day, cx.thread.link.clone()).map_err(ToolFailure::Respond)?;
+        let fresh = read_page(&args, day, cx.thread.link.clone())?;
         let path = page_path(&fresh.topic).ok_or_else(|| {
             ToolFailure::Respond(
                 "`topic` needs letters from a to z, or digits: its file is named by them"
@@ -69,7 +97,7 @@ impl Handler for KeepResearch {
             )
         })?;
         if let Some(old) = branch_page(cx, &path).await? {
-            check_topic(&path, &old, &fresh.topic).map_err(ToolFailure::Respond)?;
+            check_topic(&path, &old, &fresh.topic)?;
         }
         let request = ToolboxRequest::CommitLearnings {
             changes: Vec::new(),
@@ -89,14 +117,12 @@ impl Handler for KeepResearch {
 }
 
 /// Refuses a second topic with the same file name: it may not replace the first one.
-fn check_topic(path: &str, old: &str, topic: &str) -> Result<(), String> {
+fn check_topic(path: &str, old: &str, topic: &str) -> Result<(), ResearchFault> {
     let known = KnownResearch::of(path, old).title;
     if known == KnownResearch::of(path, &format!("# {topic}\n")).title {
         return Ok(());
     }
-    Err(format!(
-        "`.codebutler/{path}` is about “{known}”: take exactly this topic to bring it up to date, or another one"
-    ))
+    Err(ResearchFault::Topic { path: path.to_owned(), known })
 }
 
 async fn find_day(cx: &ToolContext) -> Result<String, ToolFailure> {
@@ -111,26 +137,22 @@ fn read_page(
     args: &KeepResearchArgs,
     day: String,
     thread: Option<String>,
-) -> Result<ResearchPage, String> {
+) -> Result<ResearchPage, ResearchFault> {
     let (topic, question) = (one_line(&args.topic), one_line(&args.question));
     let findings = args.findings.trim();
     for (name, text, most) in [("topic", &topic, MAX_TOPIC), ("question", &question, MAX_QUESTION)]
     {
         let length = text.chars().count();
         if length == 0 || length > most {
-            return Err(format!("`{name}` has 1 to {most} characters on one line"));
+            return Err(ResearchFault::Line { name, most });
         }
     }
     let length = findings.chars().count();
     if length == 0 || length > MAX_FINDINGS {
-        return Err(format!(
-            "`findings` has {length} characters, and may have 1 to {MAX_FINDINGS}: what others need of it, no more"
-        ));
+        return Err(ResearchFault::Findings(length));
     }
     if args.sources.is_empty() || args.sources.len() > MAX_SOURCES {
-        return Err(format!(
-            "`sources` has 1 to {MAX_SOURCES} entries: what is from memory alone is not kept"
-        ));
+        return Err(ResearchFault::Sources);
     }
     let sources =
         args.sources.iter().map(|source| read_source(source)).collect::<Result<_, _>>()?;
@@ -148,7 +170,7 @@ fn read_page(
 }
 
 /// Parses a source: an address, or a place in the repository.
-fn read_source(source: &str) -> Result<String, String> {
+fn read_source(source: &str) -> Result<String, ResearchFault> {
     let source = one_line(source);
     let address = source.parse::<Uri>().ok().filter(|uri| uri.host().is_some());
     let is_address = address.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
@@ -159,10 +181,7 @@ fn read_source(source: &str) -> Result<String, String> {
     if source.chars().count() <= MAX_SOURCE && (is_address || is_place) {
         return Ok(source);
     }
-    Err(format!(
-        "the source `{}` is neither the address of a page nor a place such as `src/pay.rs:12`",
-        clip_text(&source, 80)
-    ))
+    Err(ResearchFault::Source(clip_text(&source, 80)))
 }
 
 fn one_line(text: &str) -> String {
@@ -187,7 +206,7 @@ mod tests {
     fn refusal(change: impl FnOnce(&mut KeepResearchArgs)) -> String {
         let mut args = args();
         change(&mut args);
-        read_page(&args, "2026-11-26".to_owned(), None).unwrap_err()
+        read_page(&args, "2026-11-26".to_owned(), None).unwrap_err().to_string()
     }
 
     #[test]
@@ -195,7 +214,7 @@ mod tests {
         let page = read_page(&args(), "2026-11-26".to_owned(), None).unwrap().render();
         let path = "research/stripe-webhooks-retries.md";
         assert_eq!(check_topic(path, &page, "Stripe webhooks: retries"), Ok(()));
-        let why = check_topic(path, &page, "Stripe webhooks – retries").unwrap_err();
+        let why = check_topic(path, &page, "Stripe webhooks – retries").unwrap_err().to_string();
         assert!(why.contains("is about “Stripe webhooks: retries”"), "{why}");
     }
 

@@ -61,8 +61,7 @@ impl Handler for AskRoles {
         } else {
             facts.took_part.iter().map(String::as_str).collect()
         };
-        let asked = check_questions(&args.questions, facts, (&others, explores));
-        let text = asked.map_err(ToolFailure::Respond)?;
+        let text = check_questions(&args.questions, facts, (&others, explores))?;
         let message = wire::PostMessage {
             key: call.key.to_owned(),
             text,
@@ -79,14 +78,37 @@ impl Handler for AskRoles {
     }
 }
 
+/// Reason for which questions are not posted, in words for the model.
+#[derive(Debug, thiserror::Error)]
+enum QuestionFault {
+    #[error("the retrospective has cost what it may: go on with what you know")]
+    Spent,
+    #[error("`{role}` is no other role of this team; {others} are")]
+    NoRole { role: String, others: String },
+    #[error("`{role}` did not work in this conversation; {others} did")]
+    NoPart { role: String, others: String },
+    #[error("`{0}` is asked one question, and no more")]
+    Again(String),
+    #[error("the question to `{0}` is empty")]
+    Empty(String),
+    #[error("`questions` is empty")]
+    Nothing,
+}
+
+impl From<QuestionFault> for ToolFailure {
+    fn from(fault: QuestionFault) -> Self {
+        Self::Respond(fault.to_string())
+    }
+}
+
 /// Checks the questions and builds the message that asks them, one line each.
 fn check_questions(
     questions: &[RoleQuestion],
     facts: &LookBackFacts,
     (others, explores): (&[&str], bool),
-) -> Result<String, String> {
+) -> Result<String, QuestionFault> {
     if facts.is_over && !explores {
-        return Err("the retrospective has cost what it may: go on with what you know".to_owned());
+        return Err(QuestionFault::Spent);
     }
     let head = if explores {
         "One task each, all at the same time: change no file, and tell me when you are done."
@@ -97,34 +119,34 @@ fn check_questions(
     let mut lines = vec![head.to_owned()];
     for RoleQuestion { role, question } in questions {
         if !others.contains(&role.as_str()) {
-            let others = others.join(", ");
+            let (role, others) = (role.clone(), others.join(", "));
             return Err(if explores {
-                format!("`{role}` is no other role of this team; {others} are")
+                QuestionFault::NoRole { role, others }
             } else {
-                format!("`{role}` did not work in this conversation; {others} did")
+                QuestionFault::NoPart { role, others }
             });
         }
         let again = facts.asked.contains(role) && !explores;
         if !asked.insert(role) || again {
-            return Err(format!("`{role}` is asked one question, and no more"));
+            return Err(QuestionFault::Again(role.clone()));
         }
         let question = question.split_whitespace().collect::<Vec<_>>().join(" ");
         if question.is_empty() {
-            return Err(format!("the question to `{role}` is empty"));
+            return Err(QuestionFault::Empty(role.clone()));
         }
         lines.push(format!(
             "@codebutler.{role} {}",
             clip_text(&question.replace("@codebutler.", ""), MAX_QUESTION)
         ));
     }
-    if asked.is_empty() { Err("`questions` is empty".to_owned()) } else { Ok(lines.join("\n")) }
+    if asked.is_empty() { Err(QuestionFault::Nothing) } else { Ok(lines.join("\n")) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asks(pairs: &[(&str, &str)], facts: &LookBackFacts) -> Result<String, String> {
+    fn asks(pairs: &[(&str, &str)], facts: &LookBackFacts) -> Result<String, QuestionFault> {
         let one = |(role, question): &(&str, &str)| RoleQuestion {
             role: (*role).to_owned(),
             question: (*question).to_owned(),
@@ -156,9 +178,10 @@ mod tests {
             (vec![("pm", " ")], "the question to `pm` is empty"),
             (vec![], "`questions` is empty"),
         ] {
-            assert_eq!(asks(&pairs, &facts).unwrap_err(), why);
+            assert_eq!(asks(&pairs, &facts).unwrap_err().to_string(), why);
         }
         let over = LookBackFacts { is_over: true, ..facts };
-        assert!(asks(&[("pm", "Why?")], &over).unwrap_err().contains("has cost what it may"));
+        let spent = asks(&[("pm", "Why?")], &over).unwrap_err().to_string();
+        assert!(spent.contains("has cost what it may"), "{spent}");
     }
 }
