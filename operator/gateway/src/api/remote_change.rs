@@ -117,11 +117,13 @@ fn check_change(redactor: &SecretRedactor, change: RemoteChange) -> Result<Remot
         let labels: Vec<String> = labels.iter().map(|label| label.trim().to_owned()).collect();
         let fits = |label: &String| {
             let length = label.chars().count();
-            (1..=MAX_LABEL).contains(&length) && !label.contains([',', '\n'])
+            // In an address these two stand for other paths: removing `.` would remove all labels.
+            let is_path = [".", ".."].contains(&label.as_str());
+            (1..=MAX_LABEL).contains(&length) && !label.contains([',', '\n']) && !is_path
         };
         if labels.len() > MAX_LABELS || !labels.iter().all(fits) {
             let why = format!(
-                "at most {MAX_LABELS} labels, each of 1 to {MAX_LABEL} characters without `,`"
+                "at most {MAX_LABELS} labels, each of 1 to {MAX_LABEL} characters without `,`, and not `.` or `..`"
             );
             return Err(invalid_request(&why));
         }
@@ -309,7 +311,7 @@ mod tests {
             remove: Vec::new(),
         };
         assert!(check(labels(&["bug", "good first issue", "kind/bug"])).is_ok());
-        for add in [&[][..], &[""], &["a,b"]] {
+        for add in [&[][..], &[""], &["a,b"], &["bug", "."], &[".."]] {
             assert!(check(labels(add)).is_err(), "{add:?}");
         }
         let comment = RemoteChange::Comment { number: 1, body: " ".to_owned() };
