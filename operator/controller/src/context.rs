@@ -78,7 +78,7 @@ pub(crate) struct ControllerContext {
     pub serving: Arc<ServingGateways>,
     /// ConfigMaps with instructions for roles.
     pub prompts: Store<ConfigMap>,
-    /// Threads that the API server says no to.
+    /// Threads whose objects the API server has refused.
     pub refusals: RefusalCounts,
     /// Cached locations of volumes that no pod finds a node for.
     pub homes: VolumeHomes,

@@ -18,13 +18,13 @@ use crate::text::{format_duration, name_people, render_template, show_money};
 pub struct RoadmapPage {
     /// Address of the conversation that it is carried out from, such as `/team/shop-1`.
     pub base: String,
-    /// Of that conversation.
+    /// Summary of that conversation.
     pub summary: ThreadSummary,
     /// Names of people.
     pub names: UserNames,
-    /// Of the items' threads, by name: those that may be seen.
+    /// Summaries of the items' threads that the visitor may see, by name.
     pub threads: BTreeMap<String, ThreadSummary>,
-    /// The conversation in Slack is known.
+    /// True if the conversation in Slack is known.
     pub slack: bool,
 }
 

@@ -1,4 +1,4 @@
-//! AgentRoles: whether what they say makes sense.
+//! AgentRoles: their fields are checked, and their conditions say what is wrong.
 
 mod desired;
 

@@ -35,7 +35,7 @@ pub(crate) struct SourceClaim {
 }
 
 impl SourceClaim {
-    /// None for a claim that has no volume, or is going.
+    /// Reads a claim; None for one that has no volume, or is going.
     pub(crate) fn of(claim: &PersistentVolumeClaim, is_snapshot: bool) -> Option<Self> {
         let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
         let size = capacity.and_then(|all| all.get("storage")).map(|size| size.0.clone());
@@ -76,8 +76,8 @@ pub(crate) fn build_prepared_claim(repo: &Repo, name: &str) -> PersistentVolumeC
     fill_claim(labels::owned_metadata(repo, name.to_owned(), labels), repo)
 }
 
-/// The claim of which the volume of a new Thread is to be a clone, or to be restored from the snapshot of: of the class,
-/// mode and size that the Repo asks for now, since drivers clone between no others, and of the same repository.
+/// Finds the prepared claim from which the volume of a new Thread is cloned or restored. It has the class, mode and size
+/// that the Repo asks for now, since drivers clone between no others, and the same repository.
 pub(super) fn find_source(repo: &Repo) -> Option<&str> {
     let prepared = repo.status.as_ref()?.prepared.as_ref()?;
     let is_fit = match repo.spec.worktree.prepared {

@@ -36,7 +36,7 @@ pub(super) struct CheckPoll {
     pub(super) looked: Instant,
     /// Looks in a row that found no checks.
     looks: u32,
-    /// Absent: in the next round.
+    /// Time of the next look; None: in the next round.
     again: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ impl CheckPoll {
     }
 }
 
-/// Tells the history, once for each way in which they stand.
+/// Tells the history of checks, once for each state that they are in.
 pub async fn tell_checks(
     gateway: &WorkServices,
     repo: &Repo,

@@ -1,4 +1,4 @@
-//! All books of a holder, by what they are about.
+//! Books of calls, by Thread and by Repo.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl LedgerBooks {
         Err(ExceededLimit { limit, cap, used, flagged, until: None, of: None })
     }
 
-    /// Money and times of a pot.
+    /// The open book of a Thread or Repo.
     pub(super) fn book(&mut self, pot: &BookHolder) -> Option<&mut CallBook> {
         match pot {
             BookHolder::Thread(key) => self.threads.get_mut(key).map(|book| &mut book.book),
@@ -144,7 +144,7 @@ impl LedgerBooks {
         }
     }
 
-    /// Drops all grants beyond what is reserved.
+    /// Drops the spare grants of all books, after a while without calls.
     pub(super) fn calm(&mut self) {
         let threads = self.threads.values_mut().map(|book| &mut book.book);
         for book in threads.chain(self.repos.values_mut().map(|book| &mut book.book)) {
