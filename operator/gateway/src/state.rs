@@ -40,9 +40,9 @@ use tokio_util::sync::CancellationToken;
 use crate::budget_pause::SlackBudget;
 use crate::builds::BuildPlaces;
 use crate::cgroup;
-use crate::egress_endpoints::services::EgressServices;
 use crate::paid_calls::PaidCalls;
 use crate::slack_consent::SlackConsent;
+use crate::web::services::EgressServices;
 use crate::web::{FoundPages, OpenedPages, RobotsCache, SearchEngine};
 use crate::work::WorkServices;
 

@@ -75,7 +75,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 5,
+        folders: 3,
     },
     // The remote: a word of the house.
     Crate {
@@ -195,8 +195,8 @@ fn private_types_say_what_they_are_about() {
             let names = declared.captures_iter(text).map(|found| found[1].to_owned());
             let names: Vec<_> = names.collect();
             all += names.len();
-            let named = |name| format!("{name} in {folder}/{}", path.display());
-            short.extend(names.into_iter().filter(|name| one_word.is_match(name)).map(named));
+            let in_file = |name| format!("{name} in {folder}/{}", path.display());
+            short.extend(names.into_iter().filter(|name| one_word.is_match(name)).map(in_file));
         }
     }
     assert!(short.len() * 100 <= all * SHORT_PRIVATE, "{} of {all}: {short:#?}", short.len());

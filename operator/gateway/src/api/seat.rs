@@ -11,7 +11,7 @@ use codebutler_gateway_core::extract::{CallerGate, QueryParams};
 use http::HeaderMap;
 use serde::Deserialize;
 
-use crate::egress_endpoints::services::EgressServices;
+use crate::web::services::EgressServices;
 
 /// The longest that a question waits.
 const LONGEST: u64 = 60;

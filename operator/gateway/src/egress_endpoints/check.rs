@@ -14,7 +14,7 @@ use codebutler_gateway_core::egress::walls::{WallVerdict, reported_ways};
 use codebutler_gateway_core::extract::{JsonBody, OpenCaller};
 use kube::ResourceExt as _;
 
-use crate::egress_endpoints::services::EgressServices;
+use crate::web::services::EgressServices;
 
 pub async fn report_egress(
     State(gateway): State<Arc<EgressServices>>,

@@ -2,7 +2,6 @@
 //! it. The rules are in [`egress`](codebutler_gateway_core::egress).
 
 pub mod check;
-pub mod services;
 mod tunnel;
 
 pub use self::tunnel::open_tunnel;

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-use crate::egress_endpoints::services::EgressServices;
+use crate::web::services::EgressServices;
 
 /// Idle timeout, without a byte in either direction, and maximum age of a connection.
 const IDLE: Duration = Duration::from_mins(5);

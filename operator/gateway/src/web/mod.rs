@@ -12,6 +12,7 @@ mod fetch;
 mod found;
 mod robots;
 mod search;
+pub mod services;
 mod text;
 
 use std::sync::Arc;
@@ -41,7 +42,7 @@ use self::search::ChosenSearch;
 pub use self::search::{
     SearchEngine, SearchOptions, SearchProvider, check_query, run_search_standing,
 };
-use crate::egress_endpoints::services::EgressServices;
+use self::services::EgressServices;
 
 pub async fn fetch_page(
     State(gateway): State<Arc<EgressServices>>,

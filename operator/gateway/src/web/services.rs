@@ -1,4 +1,4 @@
-//! Connections to the outside, as handlers share them.
+//! Services for connections to the outside, of pages, searches and workspaces.
 
 use std::sync::Arc;
 
@@ -11,7 +11,10 @@ use codebutler_gateway_core::searcher::WebSearcher;
 use codebutler_git::outcome::HostOutcomes;
 use tokio_util::sync::CancellationToken;
 
-use crate::web::{FoundPages, OpenedPages, RobotsCache, SearchEngine};
+use super::cited::OpenedPages;
+use super::found::FoundPages;
+use super::robots::RobotsCache;
+use super::search::SearchEngine;
 
 /// Services of one term of the leader.
 pub struct EgressServices {
