@@ -6,6 +6,24 @@ fn p(text: &str) -> String {
     format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>")
 }
 
+/// A paragraph in a list.
+fn item(list: u32, level: u32, text: &str) -> String {
+    format!(
+        r#"<w:p><w:pPr><w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{list}"/></w:numPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"#
+    )
+}
+
+/// The text of a document with these lists and paragraphs.
+fn numbered(lists: &str, body: &[String]) -> String {
+    let numbering = format!("<w:numbering {SPACES}>{lists}</w:numbering>");
+    let file = docx(
+        &body.concat(),
+        &[("numbering", "numbering.xml")],
+        &[("word/numbering.xml", numbering.as_bytes())],
+    );
+    text_of(file, "a.docx").text
+}
+
 #[test]
 fn everything_in_a_paragraph_is_text() {
     let body = r#"<w:p><w:r><w:t xml:space="preserve">a </w:t><w:tab/><w:t>b</w:t></w:r>
@@ -60,19 +78,11 @@ fn text_boxes_are_read_once_and_tables_keep_their_cells() {
 
 #[test]
 fn list_items_have_the_numbers_that_word_prints() {
-    let item = |list: u32, level: u32, text: &str| {
-        format!(
-            r#"<w:p><w:pPr><w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{list}"/></w:numPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"#
-        )
-    };
-    let numbering = format!(
-        r#"<w:numbering {SPACES}><w:abstractNum w:abstractNumId="0">
+    let lists = r#"<w:abstractNum w:abstractNumId="0">
         <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
         <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>
         <w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>
-        <w:num w:numId="2"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride></w:num>
-        </w:numbering>"#
-    );
+        <w:num w:numId="2"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride></w:num>"#;
     let body = [
         item(1, 0, "a"),
         item(1, 1, "b"),
@@ -81,12 +91,41 @@ fn list_items_have_the_numbers_that_word_prints() {
         item(1, 1, "e"),
         item(2, 0, "f"),
     ];
-    let file = docx(
-        &body.concat(),
-        &[("numbering", "numbering.xml")],
-        &[("word/numbering.xml", numbering.as_bytes())],
+    assert_eq!(numbered(lists, &body), "1. a\n  1.a) b\n  1.b) c\n2. d\n  2.a) e\n1. f\n");
+}
+
+/// As contracts are numbered: clauses go on across articles, and sections show the number of theirs in digits.
+#[test]
+fn clauses_of_a_contract_have_the_numbers_that_word_prints() {
+    let lists = r#"<w:abstractNum w:abstractNumId="0"><w:styleLink w:val="Contract"/>
+        <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="Article %1"/></w:lvl>
+        <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="decimalZero"/><w:isLgl/><w:lvlText w:val="Section %1.%2"/></w:lvl>
+        <w:lvl w:ilvl="2"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlRestart w:val="0"/><w:lvlText w:val="(%3)"/></w:lvl>
+        <w:lvl w:ilvl="3"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlRestart w:val="1"/><w:lvlText w:val="%4)"/></w:lvl></w:abstractNum>
+        <w:abstractNum w:abstractNumId="1"><w:numStyleLink w:val="Contract"/></w:abstractNum>
+        <w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>
+        <w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num>
+        <w:num w:numId="3"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0">
+        <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="Annex %1"/></w:lvl></w:lvlOverride></w:num>"#;
+    let body = [
+        item(1, 0, "a"),
+        item(1, 1, "b"),
+        item(1, 2, "c"),
+        item(1, 3, "d"),
+        item(1, 2, "e"),
+        item(1, 3, "f"),
+        item(1, 0, "g"),
+        item(1, 1, "h"),
+        item(1, 2, "i"),
+        item(1, 3, "j"),
+        item(3, 0, "k"),
+        item(2, 0, "l"),
+    ];
+    assert_eq!(
+        numbered(lists, &body),
+        "Article I a\n  Section 1.01 b\n    (a) c\n      1) d\n    (b) e\n      2) f\n\
+         Article II g\n  Section 2.01 h\n    (c) i\n      1) j\nAnnex 3 k\nArticle I l\n"
     );
-    assert_eq!(text_of(file, "a.docx").text, "1. a\n  1.a) b\n  1.b) c\n2. d\n  2.a) e\n1. f\n");
 }
 
 #[test]

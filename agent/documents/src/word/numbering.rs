@@ -15,6 +15,18 @@ struct ListLevel {
     format: String,
     text: String,
     start: u32,
+    /// How many levels, from the first, have this one begin anew with each of their items.
+    restart: usize,
+    /// The numbers in its text are shown in digits, as in "4.1" of an article IV.
+    is_legal: bool,
+}
+
+/// A list that paragraphs are in, which may define levels otherwise than the list that it counts with.
+#[derive(Debug, Default)]
+struct ListInstance {
+    of: String,
+    starts: HashMap<usize, u32>,
+    levels: HashMap<usize, ListLevel>,
 }
 
 /// A document's lists, and how far each has counted.
@@ -22,8 +34,7 @@ struct ListLevel {
 pub(super) struct Numbering {
     /// Levels of each abstract list, by its id.
     lists: HashMap<String, Vec<ListLevel>>,
-    /// Abstract list and first numbers, by list.
-    instances: HashMap<String, (String, HashMap<usize, u32>)>,
+    instances: HashMap<String, ListInstance>,
     counters: HashMap<String, [Option<u32>; LEVELS]>,
     started: Vec<String>,
 }
@@ -32,35 +43,36 @@ impl Numbering {
     /// Reads the lists from the part that defines them.
     pub(super) fn read(root: Node<'_, '_>) -> Self {
         let mut numbering = Self::default();
+        // A list may have its levels by a style, which another list defines.
+        let (mut defined, mut borrowed) = (HashMap::new(), Vec::new());
         for node in root.children() {
             match node.local() {
                 "abstractNum" => {
                     let id = node.attribute_local("abstractNumId").unwrap_or_default().to_owned();
                     let mut levels = vec![ListLevel::default(); LEVELS];
                     for level in node.children().filter(|child| child.has_tag_name_local("lvl")) {
-                        let Some(slot) = level_index(level).and_then(|index| levels.get_mut(index))
-                        else {
-                            continue;
-                        };
-                        *slot = ListLevel {
-                            format: value_of(level, "numFmt"),
-                            text: value_of(level, "lvlText"),
-                            start: value_of(level, "start").parse().unwrap_or(1),
-                        };
+                        if let Some(index) = level_index(level) {
+                            levels[index] = read_level(level);
+                        }
+                    }
+                    if node.child("numStyleLink").is_some() {
+                        borrowed.push((id.clone(), value_of(node, "numStyleLink")));
+                    } else if node.child("styleLink").is_some() {
+                        defined.insert(value_of(node, "styleLink"), id.clone());
                     }
                     numbering.lists.insert(id, levels);
                 }
                 "num" => {
                     let id = node.attribute_local("numId").unwrap_or_default().to_owned();
-                    let starts =
-                        node.children().filter(|child| child.has_tag_name_local("lvlOverride"));
-                    let starts = starts.filter_map(|child| {
-                        Some((level_index(child)?, value_of(child, "startOverride").parse().ok()?))
-                    });
-                    let starts = starts.collect();
-                    numbering.instances.insert(id, (value_of(node, "abstractNumId"), starts));
+                    numbering.instances.insert(id, read_instance(node));
                 }
                 _ => {}
+            }
+        }
+        for (id, style) in borrowed {
+            let levels = defined.get(&style).and_then(|from| numbering.lists.get(from)).cloned();
+            if let Some(levels) = levels {
+                numbering.lists.insert(id, levels);
             }
         }
         numbering
@@ -69,22 +81,28 @@ impl Numbering {
     /// The mark of the next item of a list at a level.
     pub(super) fn next_mark(&mut self, list: &str, level: usize) -> String {
         let level = level.min(LEVELS - 1);
-        let Some((of, starts)) = self.instances.get(list) else { return "-".to_owned() };
-        let Some(levels) = self.lists.get(of) else { return "-".to_owned() };
-        let counters = self.counters.entry(of.clone()).or_default();
+        let Some(instance) = self.instances.get(list) else { return "-".to_owned() };
+        let Some(levels) = self.lists.get(&instance.of) else { return "-".to_owned() };
+        let levels = levels.iter().enumerate();
+        let levels: Vec<&ListLevel> =
+            levels.map(|(at, level)| instance.levels.get(&at).unwrap_or(level)).collect();
+        let counters = self.counters.entry(instance.of.clone()).or_default();
         if !self.started.iter().any(|known| known == list) {
             self.started.push(list.to_owned());
-            for (at, start) in starts {
+            for (at, start) in &instance.starts {
                 if let Some(counter) = counters.get_mut(*at) {
                     *counter = start.checked_sub(1);
                 }
             }
         }
-        let start = levels[level].start;
-        let next = counters[level].map_or(start, |now| now.saturating_add(1));
+        let next = counters[level].map_or(levels[level].start, |now| now.saturating_add(1));
         counters[level] = Some(next);
-        counters[level + 1..].fill(None);
-        let ListLevel { format, text, .. } = &levels[level];
+        for (counter, below) in counters.iter_mut().zip(&levels).skip(level + 1) {
+            if level < below.restart {
+                *counter = None;
+            }
+        }
+        let ListLevel { format, text, is_legal, .. } = levels[level];
         if format.is_empty() || format == "bullet" {
             return "-".to_owned();
         }
@@ -94,10 +112,40 @@ impl Numbering {
         let mut mark = text.clone();
         for (at, level) in levels.iter().enumerate() {
             let number = counters[at].unwrap_or(level.start);
-            mark = mark.replace(&format!("%{}", at + 1), &format_number(number, &level.format));
+            let format = match level.format.as_str() {
+                "decimalZero" => "decimalZero",
+                _ if *is_legal => "decimal",
+                format => format,
+            };
+            mark = mark.replace(&format!("%{}", at + 1), &format_number(number, format));
         }
         mark
     }
+}
+
+fn read_level(level: Node<'_, '_>) -> ListLevel {
+    ListLevel {
+        format: value_of(level, "numFmt"),
+        text: value_of(level, "lvlText"),
+        start: value_of(level, "start").parse().unwrap_or(1),
+        restart: value_of(level, "lvlRestart").parse().unwrap_or(LEVELS),
+        is_legal: level.is_switched("isLgl"),
+    }
+}
+
+fn read_instance(list: Node<'_, '_>) -> ListInstance {
+    let mut instance =
+        ListInstance { of: value_of(list, "abstractNumId"), ..ListInstance::default() };
+    for node in list.children().filter(|child| child.has_tag_name_local("lvlOverride")) {
+        let Some(index) = level_index(node) else { continue };
+        if let Ok(start) = value_of(node, "startOverride").parse() {
+            instance.starts.insert(index, start);
+        }
+        if let Some(level) = node.child("lvl") {
+            instance.levels.insert(index, read_level(level));
+        }
+    }
+    instance
 }
 
 fn level_index(node: Node<'_, '_>) -> Option<usize> {
