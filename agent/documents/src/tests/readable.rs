@@ -129,6 +129,26 @@ fn clauses_of_a_contract_have_the_numbers_that_word_prints() {
 }
 
 #[test]
+fn an_empty_item_of_a_list_has_a_number_unless_it_is_deleted() {
+    let lists = r#"<w:abstractNum w:abstractNumId="0">
+        <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl></w:abstractNum>
+        <w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>"#;
+    let gone = |how: &str| {
+        item(1, 0, "").replace("</w:pPr>", &format!("<w:rPr><w:{how}/></w:rPr></w:pPr>"))
+    };
+    let body = [
+        item(1, 0, "a"),
+        item(1, 0, ""),
+        item(1, 0, "b"),
+        gone("del"),
+        gone("moveFrom"),
+        gone("vanish"),
+        item(1, 0, "c"),
+    ];
+    assert_eq!(numbered(lists, &body), "1. a\n\n3. b\n\n\n\n4. c\n");
+}
+
+#[test]
 fn a_sheet_says_what_it_hides() {
     let sheet = r#"<worksheet><cols><col min="2" max="3" hidden="1"/></cols><sheetData>
         <row r="1"><c r="A1" t="inlineStr"><is><t>Name</t></is></c><c r="C1" t="inlineStr"><is><t>When</t></is></c></row>

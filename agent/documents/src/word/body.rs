@@ -118,7 +118,7 @@ impl<'r> BodyReader<'r> {
             .and_then(|node| node.attribute_local("val"));
         let level = style.and_then(|style| self.styles.headings.get(style)).copied();
         let text = words.text.trim_end();
-        let mark = if text.trim().is_empty() { String::new() } else { self.list_mark(node) };
+        let mark = self.mark_of(node, text);
         for _ in 0..words.breaks {
             self.page += 1;
             self.sink.begin(&format!("Page {} as Word last laid it out", self.page));
@@ -129,6 +129,22 @@ impl<'r> BodyReader<'r> {
         for text in words.boxes {
             self.sink.line(&format!("[text box: {text}]"));
         }
+    }
+
+    /// The mark of a paragraph of this text. Word counts an empty one, too, unless it is deleted, moved away or hidden.
+    fn mark_of(&mut self, paragraph: Node<'_, '_>, text: &str) -> String {
+        if !text.trim().is_empty() {
+            return self.list_mark(paragraph);
+        }
+        let end = paragraph.child("pPr").and_then(|properties| properties.child("rPr"));
+        let is_gone = |end: Node<'_, '_>| {
+            ["del", "moveFrom"].iter().any(|name| end.child(name).is_some())
+                || end.is_switched("vanish")
+        };
+        if !end.is_some_and(is_gone) {
+            self.list_mark(paragraph);
+        }
+        String::new()
     }
 
     /// The mark of a paragraph in a list: by itself, or by its style.
@@ -197,8 +213,7 @@ impl<'r> BodyReader<'r> {
                 "p" => {
                     let mut words = ParagraphText::default();
                     self.read_inline(child, &mut words, depth);
-                    let blank = words.text.trim().is_empty();
-                    let mark = if blank { String::new() } else { self.list_mark(child) };
+                    let mark = self.mark_of(child, &words.text);
                     let boxes = words.boxes.iter().map(|text| format!("[text box: {text}]"));
                     let all = std::iter::once(format!("{mark}{}", words.text)).chain(boxes);
                     parts.extend(all.map(|text| one_line(&text)).filter(|text| !text.is_empty()));
