@@ -43,6 +43,11 @@ impl CallError {
         }
     }
 
+    /// True if nobody knows whether the call had its effect.
+    pub(crate) const fn is_lost(&self) -> bool {
+        matches!(self, Self::Failed { lost: true, .. })
+    }
+
     /// True if the same call may succeed later, and is not seen twice then. Of a line for one person nobody can
     /// find out whether it stands.
     pub(crate) fn may_repeat(&self) -> bool {

@@ -136,7 +136,7 @@ pub(crate) async fn attach_files(
         let uploaded = match uploads::upload_file(inner, &account, slack, &file).await {
             Ok(uploaded) => uploaded,
             Err(error) => {
-                under_way.fail(&error);
+                under_way.fail_on_the_way(&error);
                 return Err(error.into());
             }
         };
@@ -171,7 +171,7 @@ pub(crate) async fn attach_together(
         let sent = match sent {
             Ok(sent) => sent,
             Err(error) => {
-                under_way.fail(&error);
+                under_way.fail_on_the_way(&error);
                 return Err(error.into());
             }
         };
@@ -274,8 +274,11 @@ async fn send_part(
     loop {
         let under_way = inner.sent.begin(thread);
         let result = web.post::<PostedAt>(&account.bot, POST, &form.body).await;
-        // Nothing waits between here and the record of it.
-        under_way.end();
+        match &result {
+            // Nothing waits between here and the record of it.
+            Ok(_) => under_way.end(),
+            Err(error) => under_way.fail(error),
+        }
         match result {
             Ok(PostedAt { ts }) => {
                 if whole.1 && !form.is_rated && form.has_table == whole.0 {

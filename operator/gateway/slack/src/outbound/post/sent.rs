@@ -27,10 +27,9 @@ const SETTLES: Duration = Duration::from_secs(2);
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in the map.
 pub(crate) struct SentKeys {
     threads: Mutex<RecentMap<ThreadKey, ReadKeys>>,
-    /// Time since which something is in Slack that this process may not know of.
+    /// Time before which no reading has all that is in Slack. It lies ahead while Slack may still take in what a caller
+    /// that went away has posted.
     doubted: Mutex<RecentMap<ThreadKey, Instant>>,
-    /// Time before which Slack may still take in what a caller that went away has posted.
-    settling: Mutex<RecentMap<ThreadKey, Instant>>,
 }
 
 /// Keys of one thread, and those that were posted since it was read.
@@ -38,6 +37,8 @@ struct ReadKeys {
     /// Time before which its reading did not begin.
     since: Instant,
     keys: HashMap<MessageIdentity, SentPart>,
+    /// Time of the last post since.
+    added: Option<Instant>,
 }
 
 impl Default for SentKeys {
@@ -45,7 +46,6 @@ impl Default for SentKeys {
         Self {
             threads: Mutex::new(RecentMap::new(REMEMBERED)),
             doubted: Mutex::new(RecentMap::new(REMEMBERED)),
-            settling: Mutex::new(RecentMap::new(REMEMBERED)),
         }
     }
 }
@@ -68,8 +68,13 @@ impl PostUnderWay<'_> {
         self.is_known = true;
     }
 
-    /// Notes that it failed. Unless Slack refused it, it may be there all the same.
+    /// Notes that the one call that posts it failed. Only where its answer is lost, it may be there all the same.
     pub(crate) fn fail(mut self, error: &CallError) {
+        self.is_known = !error.is_lost();
+    }
+
+    /// Notes that one of several calls failed. Unless Slack refused it, it may be there all the same.
+    pub(crate) fn fail_on_the_way(mut self, error: &CallError) {
         self.is_known = error.code().is_some();
         self.sent.forget(self.thread);
     }
@@ -78,9 +83,7 @@ impl PostUnderWay<'_> {
 impl Drop for PostUnderWay<'_> {
     fn drop(&mut self) {
         if !self.is_known {
-            let until = Instant::now() + SETTLES;
-            self.sent.settling.lock().insert(self.thread.clone(), until);
-            self.sent.forget(self.thread);
+            self.sent.doubt(self.thread, Instant::now() + SETTLES);
         }
     }
 }
@@ -132,9 +135,17 @@ impl SentKeys {
         read: ReadKeys,
     ) {
         let mut threads = self.lock();
+        let known = threads.get(thread);
         // Those of somebody who read at the same time have what was posted since.
-        let is_known = threads.get(thread).is_some_and(|known| known.since >= from);
-        if !is_known && self.doubted_since(thread) == doubted {
+        let is_known = known.as_ref().is_some_and(|known| known.since >= from);
+        if is_known || self.doubted_since(thread) != doubted {
+            return;
+        }
+        let added = known.and_then(|known| known.added);
+        if added.is_some_and(|added| added >= read.since) {
+            drop(threads);
+            self.forget(thread);
+        } else {
             threads.insert(thread.clone(), read);
         }
     }
@@ -145,9 +156,15 @@ impl SentKeys {
     }
 
     pub(crate) fn add(&self, thread: &ThreadKey, id: MessageIdentity, part: SentPart) {
-        if let Some(read) = self.lock().get(thread) {
+        let (mut threads, now) = (self.lock(), Instant::now());
+        if let Some(read) = threads.get(thread) {
             read.keys.insert(id, part);
+            read.added = Some(now);
+            return;
         }
+        drop(threads);
+        // A reading that is under way may lack it.
+        self.doubt(thread, now);
     }
 
     /// Removes a message that is not there any more.
@@ -165,7 +182,16 @@ impl SentKeys {
     }
 
     pub(crate) fn forget(&self, thread: &ThreadKey) {
-        self.doubted.lock().insert(thread.clone(), Instant::now());
+        self.doubt(thread, Instant::now());
+    }
+
+    /// Trusts no reading that began before this time.
+    fn doubt(&self, thread: &ThreadKey, until: Instant) {
+        {
+            let mut doubted = self.doubted.lock();
+            let until = doubted.get(thread).map_or(until, |known| until.max(*known));
+            doubted.insert(thread.clone(), until);
+        }
         self.lock().remove(thread);
     }
 
@@ -173,8 +199,15 @@ impl SentKeys {
         self.doubted.lock().get(thread).copied()
     }
 
-    fn settling_until(&self, thread: &ThreadKey) -> Option<Instant> {
-        self.settling.lock().get(thread).copied()
+    /// The same, once that time has come.
+    async fn settle_doubt(&self, thread: &ThreadKey) -> Option<Instant> {
+        loop {
+            let doubted = self.doubted_since(thread);
+            match doubted.filter(|until| *until > Instant::now()) {
+                Some(until) => sleep_until(until).await,
+                None => return doubted,
+            }
+        }
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, RecentMap<ThreadKey, ReadKeys>> {
@@ -207,10 +240,7 @@ pub(super) async fn find_sent(
     if let Ok(known) = inner.sent.find(&key, id, inner.kept.own_posts_from()) {
         return Ok(known);
     }
-    if let Some(until) = inner.sent.settling_until(&key) {
-        sleep_until(until).await;
-    }
-    let doubted = inner.sent.doubted_since(&key);
+    let doubted = inner.sent.settle_doubt(&key).await;
     let alone = inner.kept.alone_since();
     let since = doubted.map_or(alone, |doubted| doubted.max(alone));
     let wanted = WantedReading { since: Some(since), ..WantedReading::default() };
@@ -242,7 +272,7 @@ pub(super) async fn find_sent(
     }
     let found = keys.get(id).cloned();
     let known = (doubted, inner.kept.own_posts_from());
-    inner.sent.loaded(&key, known, ReadKeys { since, keys });
+    inner.sent.loaded(&key, known, ReadKeys { since, keys, added: None });
     Ok(found)
 }
 
@@ -259,7 +289,7 @@ mod tests {
     }
 
     fn load(sent: &SentKeys, since: Instant) {
-        let read = ReadKeys { since, keys: HashMap::new() };
+        let read = ReadKeys { since, keys: HashMap::new(), added: None };
         sent.loaded(&key(), (sent.doubted_since(&key()), since), read);
     }
 
@@ -272,7 +302,8 @@ mod tests {
         assert_eq!(sent.find(&thread, &id(), now), Ok(None));
         drop(under_way);
         assert_eq!(sent.find(&thread, &id(), now), Err(Unread));
-        assert!(sent.settling_until(&thread).is_some_and(|until| until > now));
+        // A reading of somebody else from before Slack has taken it in does not do.
+        assert!(sent.doubted_since(&thread).is_some_and(|until| until >= now + SETTLES));
 
         load(&sent, Instant::now());
         let under_way = sent.begin(&thread);
@@ -299,11 +330,38 @@ mod tests {
         let part = SentPart::alone("1.000001".parse().unwrap());
         sent.add(&key(), id(), part.clone());
         load(&sent, now);
-        assert_eq!(sent.find(&key(), &id(), now), Ok(Some(part)));
+        assert_eq!(sent.find(&key(), &id(), now), Ok(Some(part.clone())));
 
         let before = (sent.doubted_since(&key()), now);
+        let read = || ReadKeys { since: now, keys: HashMap::new(), added: None };
         sent.forget(&key());
-        sent.loaded(&key(), before, ReadKeys { since: now, keys: HashMap::new() });
+        sent.loaded(&key(), before, read());
         assert_eq!(sent.find(&key(), &id(), now), Err(Unread));
+
+        // It was posted while nothing of the thread was known.
+        let before = (sent.doubted_since(&key()), now);
+        sent.add(&key(), id(), part.clone());
+        sent.loaded(&key(), before, read());
+        assert_eq!(sent.find(&key(), &id(), now), Err(Unread));
+
+        // It was posted while an earlier reading was trusted, and another one was under way.
+        load(&sent, now);
+        sent.add(&key(), id(), part);
+        let later = now + Duration::from_nanos(1);
+        let read = ReadKeys { since: later, ..read() };
+        sent.loaded(&key(), (sent.doubted_since(&key()), later), read);
+        assert_eq!(sent.find(&key(), &id(), later), Err(Unread));
+    }
+
+    #[test]
+    fn a_post_that_slack_has_not_taken_needs_no_reading() {
+        let (sent, thread, now) = (SentKeys::default(), key(), Instant::now());
+        let failed = |lost| CallError::Failed { method: "m", what: String::new(), lost };
+        load(&sent, now);
+        sent.begin(&thread).fail(&CallError::Limited { method: "m" });
+        sent.begin(&thread).fail(&failed(false));
+        assert_eq!(sent.find(&thread, &id(), now), Ok(None));
+        sent.begin(&thread).fail(&failed(true));
+        assert_eq!(sent.find(&thread, &id(), now), Err(Unread));
     }
 }

@@ -102,10 +102,16 @@ impl RunPlace<'_> {
         let mut chunks = vec![plan_title(&shown::plan_words(words))];
         chunks.extend(tasks.go_on((&key.1, self.run), &shown::task_title(words)));
         let refused = inner.progress.refused_stream(self.account);
-        // Where it fails, it may be there all the same.
         let under_way = inner.sent.begin(&key.0);
         let begun =
-            self.stream().begin(&inner.progress.streams, (self.thread, role), &chunks).await?;
+            self.stream().begin(&inner.progress.streams, (self.thread, role), &chunks).await;
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                under_way.fail(&error);
+                return Err(error.into());
+            }
+        };
         if let Some(ts) = &begun {
             inner.sent.add(&key.0, self.identity(), SentPart::alone(ts.clone()));
         }
