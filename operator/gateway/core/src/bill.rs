@@ -49,6 +49,14 @@ impl ProviderBill {
         }
     }
 
+    /// True if the answer reports what was used. Some servers report zeros in streams, where they do not know it.
+    #[must_use]
+    pub const fn says_something(&self) -> bool {
+        let usage = &self.usage;
+        let has_figure = usage.prompt_tokens > 0 || usage.completion_tokens > 0;
+        self.reported && (self.priced || has_figure || self.seconds.is_some())
+    }
+
     /// Prices the bill with a known price where the provider named none.
     #[must_use]
     pub fn at(mut self, price: Option<&ModelPrice>) -> Self {

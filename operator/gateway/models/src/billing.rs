@@ -273,6 +273,13 @@ pub fn find_failure(body: &[u8]) -> Option<ProviderComplaint> {
     (broke_off && !says).then(|| complaint::complaint_of(&json!({"error": choice["error"]})))
 }
 
+/// True of an answer that an error has ended after its first words: it has no usage for that reason.
+pub fn breaks_off(body: &[u8]) -> bool {
+    memmem::find(body, b"\"error\"").is_some()
+        && serde_json::from_slice::<Value>(body)
+            .is_ok_and(|answer| answer["choices"][0]["finish_reason"] == "error")
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked just before
 fn whole_seconds(seconds: f64) -> Option<u64> {
     (0.0..1e9).contains(&seconds).then(|| seconds.ceil() as u64)

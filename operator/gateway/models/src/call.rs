@@ -438,8 +438,10 @@ async fn finish_call(
             match answer::of_bill(bill.as_ref(), failure.is_some()) {
                 // Some count the tokens of whole answers alone: the next one is asked for so.
                 GrantEnd::Settle(_) if is_uncounted => {
-                    let key = (RepoKey::from(&*caller.repo), made.model.clone());
-                    gateway.models.wholes.lock().insert(key);
+                    if !billing::breaks_off(&answer) {
+                        let key = (RepoKey::from(&*caller.repo), made.model.clone());
+                        gateway.models.wholes.lock().insert(key);
+                    }
                     call.flag();
                 }
                 GrantEnd::Settle(bill) => {

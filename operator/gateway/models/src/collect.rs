@@ -122,12 +122,13 @@ impl StreamedAnswer {
         }
         let usage = usage.told.get();
         let bill = billing::read_bill(format!("{{\"choices\":[],\"usage\":{usage}}}").as_bytes());
-        bill.filter(|bill| bill.reported)
+        bill.filter(ProviderBill::says_something)
     }
 
-    /// True if a choice has come to its end.
+    /// True if all choices have come to their end.
     fn has_ended(&self) -> bool {
-        self.choices.values().any(|choice| choice.end.contains_key("finish_reason"))
+        let mut all = self.choices.values();
+        !self.choices.is_empty() && all.all(|choice| choice.end.contains_key("finish_reason"))
     }
 
     /// Reads what is left at the end of the stream.
@@ -144,6 +145,7 @@ impl StreamedAnswer {
             return None;
         }
         let said = self.choices.values().any(StreamedChoice::says_something);
+        let is_billed = self.bill().is_some();
         let mut fields: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
         let mut put = |name, value: &Value| {
             fields.insert(name, to_raw_value(value).ok()?);
@@ -168,12 +170,13 @@ impl StreamedAnswer {
             }
             None => {}
         }
-        if !self.choices.is_empty() || self.done && !fields.contains_key("error") {
+        // Where something came before an error, its tokens are not for nothing.
+        let is_answered = if fields.contains_key("error") { self.pieces > 0 } else { self.done };
+        if !self.choices.is_empty() || is_answered {
             let choices = self.choices.into_iter().map(|(index, choice)| choice.whole(index));
             fields.insert("choices", to_raw_value(&choices.collect::<Vec<_>>()).ok()?);
         }
-        let done = self.done;
-        if let Some(usage) = self.usage.filter(|usage| usage.is_final || done) {
+        if let Some(usage) = self.usage.filter(|_| is_billed) {
             fields.insert("usage", usage.told);
         }
         serde_json::to_vec(&fields).ok()

@@ -1,6 +1,8 @@
 //! Looks into a stream of server-sent events while it passes by: what it is billed, and by which id
 //! the provider knows it. Pure; nothing is held back or changed.
 
+use std::collections::BTreeMap;
+
 use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,8 +13,10 @@ use super::billing::{self, ProviderBill};
 /// Longest event that is looked into: pictures come in one piece.
 const LONGEST: usize = 32 * 1024 * 1024;
 
+/// Choices that are followed: no more are asked for.
+const MOST_CHOICES: usize = 32;
+
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is said of the stream by itself")]
 pub struct EventTap {
     /// A line that is not complete yet.
     line: Vec<u8>,
@@ -23,8 +27,8 @@ pub struct EventTap {
     /// Lines of data of an event that goes on: none of them is JSON by itself.
     event: Vec<u8>,
     usage: Option<ToldUsage>,
-    /// True if a choice has come to its end.
-    has_ended: bool,
+    /// Choices of the answer, by their number: true if one has come to its end.
+    choices: BTreeMap<u64, bool>,
     /// The provider's id of the answer.
     pub id: Option<String>,
     /// True if the end was announced.
@@ -54,6 +58,8 @@ struct WithChoices<'a> {
 
 #[derive(Deserialize)]
 struct ToldChoice<'a> {
+    #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     finish_reason: Option<&'a RawValue>,
 }
@@ -170,18 +176,33 @@ impl EventTap {
                 .unwrap_or(u64::MAX);
         }
         let has_usage = memmem::find(data, b"\"usage\"").is_some();
-        if !has_usage && (self.has_ended || !may_end(data)) {
+        if !has_usage && !may_end(data) {
             return;
         }
         let told = serde_json::from_slice::<WithChoices<'_>>(data);
         let choices = told.map(|told| told.choices.unwrap_or_default());
         let is_alone = choices.as_ref().is_ok_and(Vec::is_empty);
-        self.has_ended |= choices.is_ok_and(|choices| choices.iter().any(ToldChoice::is_last));
-        if has_usage && let Some(bill) = billing::read_bill(data).filter(|bill| bill.reported) {
-            let is_final = self.has_ended || is_alone;
-            let bill = self.usage.map_or(bill, |told| add_missing(bill, &told.bill));
+        self.follow(&choices.unwrap_or_default());
+        let bill = has_usage.then(|| billing::read_bill(data)).flatten();
+        if let Some(bill) = bill.filter(ProviderBill::says_something) {
+            let is_final = is_alone || self.has_ended();
+            let bill = self.usage.map_or(bill, |told| add_missing(bill, &told));
             self.usage = Some(ToldUsage { bill, is_final });
         }
+    }
+
+    fn follow(&mut self, choices: &[ToldChoice<'_>]) {
+        for (choice, place) in choices.iter().zip(0_u64..) {
+            let index = choice.index.and_then(|index| index.get().parse().ok()).unwrap_or(place);
+            if self.choices.len() < MOST_CHOICES {
+                *self.choices.entry(index).or_default() |= choice.is_last();
+            }
+        }
+    }
+
+    /// True if all choices have come to their end.
+    fn has_ended(&self) -> bool {
+        !self.choices.is_empty() && self.choices.values().all(|is_over| *is_over)
     }
 }
 
@@ -202,7 +223,8 @@ fn may_end(data: &[u8]) -> bool {
 }
 
 /// Usage that is spread over several events: each figure as it was told last.
-fn add_missing(mut bill: ProviderBill, earlier: &ProviderBill) -> ProviderBill {
+fn add_missing(mut bill: ProviderBill, told: &ToldUsage) -> ProviderBill {
+    let earlier = &told.bill;
     let (usage, known) = (&mut bill.usage, &earlier.usage);
     if usage.prompt_tokens == 0 {
         usage.prompt_tokens = known.prompt_tokens;
@@ -214,7 +236,8 @@ fn add_missing(mut bill: ProviderBill, earlier: &ProviderBill) -> ProviderBill {
         usage.completion_tokens = known.completion_tokens;
         usage.reasoning_tokens = known.reasoning_tokens;
     }
-    if !bill.priced {
+    // What the answer has cost so far is no price of the whole.
+    if !bill.priced && told.is_final {
         usage.cost = known.cost;
         bill.priced = earlier.priced;
     }
@@ -297,6 +320,40 @@ mod tests {
         assert_eq!(billed(&TEXT.replace(":null", ":\"\"")), None, "it goes on");
         let quoted = TEXT.replace("\"a\"", r#""\"finish_reason\":\"stop\"""#);
         assert_eq!(billed(&quoted), None, "it is a text");
+    }
+
+    #[test]
+    fn an_answer_with_several_choices_ends_with_the_last_of_them() {
+        let choice = |index: u64, end: &str, count: u64| {
+            format!(
+                "data: {{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":{end}}}],\
+                 \"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":{count}}}}}\n\n"
+            )
+        };
+        let begun = choice(0, "null", 1) + &choice(1, "null", 2) + &choice(0, "\"stop\"", 3);
+        assert_eq!(billed(&begun), None, "the other one goes on");
+        assert_eq!(billed(&format!("{begun}{}", choice(1, "\"stop\"", 9))), Some((7, 9)));
+        assert_eq!(billed(&format!("{begun}{USAGE}")), Some((7, 9)));
+    }
+
+    #[test]
+    fn zeros_are_no_usage() {
+        // LocalAI has them in each piece, and with tools in the last one.
+        let zeros = USAGE.replace('7', "0").replace('9', "0");
+        assert_eq!(billed(&format!("{zeros}{END}{zeros}data: [DONE]\n\n")), None);
+        assert_eq!(billed(&format!("{zeros}{END}{USAGE}{zeros}")), Some((7, 9)));
+        let nothing = USAGE.replace("\"prompt_tokens\":7,\"completion_tokens\":9", "");
+        assert_eq!(billed(&format!("{END}{nothing}data: [DONE]\n\n")), None);
+        let free = nothing.replace("{}", "{\"cost\":0}");
+        assert_eq!(billed(&format!("{END}{free}")), Some((0, 0)), "it costs nothing");
+    }
+
+    #[test]
+    fn the_price_of_what_came_first_is_none_of_the_whole() {
+        let mut tap = EventTap::default();
+        tap.pass(TEXT.replace("\"prompt", "\"cost\":0.5,\"prompt").as_bytes());
+        tap.pass(format!("{END}{USAGE}").as_bytes());
+        assert!(tap.bill().is_some_and(|bill| !bill.priced && bill.usage.completion_tokens == 9));
     }
 
     #[test]

@@ -43,6 +43,9 @@ fn an_answer_of_the_responses_api_is_billed_by_its_own_words() {
         (900, 300, 40, 25)
     );
     assert!(find_failure(answer.as_bytes()).is_none());
+    assert!(!breaks_off(answer.as_bytes()));
+    let half = br#"{"choices":[{"message":{"content":"half"},"finish_reason":"error","error":{"code":502}}]}"#;
+    assert!(breaks_off(half) && find_failure(half).is_none());
 }
 
 #[test]

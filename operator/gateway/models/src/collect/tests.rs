@@ -196,6 +196,8 @@ fn what_broke_off_is_no_answer_and_an_error_is_one() {
     let after_words = whole(&[words(), failed.clone()], "").unwrap();
     assert_eq!(after_words["choices"][0]["error"]["code"], 502);
     assert_eq!(after_words["choices"][0]["finish_reason"], "error");
+    let thought = whole(&[piece(&json!({"reasoning_content": "hm"})), failed.clone()], "").unwrap();
+    assert_eq!((&thought["error"]["code"], &thought["choices"]), (&json!(502), &json!([])));
     let at_once = whole(&[failed], "").unwrap();
     assert_eq!((&at_once["error"]["code"], &at_once["choices"]), (&json!(502), &Value::Null));
     let no_end_but_a_finish = whole(&[words(), finish("length")], "").unwrap();
@@ -336,4 +338,15 @@ fn an_error_is_one_in_whatever_form_and_an_empty_word_is_no_end() {
     let unended =
         json!({"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": ""}]});
     assert_eq!(whole(&[unended], ""), None);
+}
+
+#[test]
+fn zeros_and_the_usage_so_far_are_no_bill() {
+    let zeros = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0}}\n\ndata: [DONE]\n\n";
+    let answer = whole(&[piece(&json!({"content": "yes"})), finish("stop")], zeros).unwrap();
+    assert_eq!(answer["usage"], Value::Null);
+    let mut other = piece(&json!({"content": "or"}));
+    (other["choices"][0]["index"], other["usage"]) =
+        (json!(1), json!({"prompt_tokens": 7, "completion_tokens": 2}));
+    assert_eq!(whole(&[finish("stop"), other], ""), None, "one goes on");
 }
