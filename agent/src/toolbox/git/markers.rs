@@ -82,7 +82,9 @@ pub(super) fn find_added(
         let new = repo.find_blob(delta.new_file().id()).ok()?;
         let line = whole_set(new.content())?;
         let old = repo.find_blob(delta.old_file().id()).ok();
-        let is_content = old.is_some_and(|old| marked_line(old.content()).is_some());
+        let is_content = old.is_some_and(|old| {
+            marked_line(old.content()).is_some() || whole_set(old.content()).is_some()
+        });
         let path = delta.new_file().path()?.display().to_string();
         (!is_content).then_some((path, line))
     };
@@ -266,9 +268,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_shows_markers_without_labels_is_edited() {
+        const PLAIN: &str = "<<<<<<<\none\n=======\ntwo\n>>>>>>>\n";
+        let f = fixture();
+        f.write("docs/conflicts.md", PLAIN);
+        commit(&f, "Show a conflict").unwrap();
+        f.write("docs/conflicts.md", &format!("# Conflicts\n{PLAIN}"));
+        commit(&f, "Add a heading").unwrap();
+    }
+
+    #[test]
     fn a_file_under_a_new_name_is_none_that_shows_markers() {
         let f = fixture();
-        let text: String = (0..40).map(|n| format!("line {n}\n")).collect();
+        let text = (0..40).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
         f.write("old", &text);
         commit(&f, "Old").unwrap();
         fs::remove_file(f.place.tree().join("old")).unwrap();
@@ -284,6 +296,9 @@ mod tests {
     fn a_set_is_whole_and_in_order() {
         assert_eq!(whole_set(SET.as_bytes()), Some(1));
         assert_eq!(whole_set(SET.replace('\n', "\r\n").as_bytes()), Some(1));
+        // With the common ancestor, as diff3 and zdiff3 show it.
+        let with_base = SET.replace("=======", "||||||| base\nzero\n=======");
+        assert_eq!(whole_set(format!("a\n{with_base}").as_bytes()), Some(2));
         for text in [
             "a\n=======\nb\n",
             "<<<<<<< HEAD\n>>>>>>> theirs\n=======\n",
