@@ -6,6 +6,9 @@
 
 use codebutler_crds::NanoUsd;
 
+/// Writes of unknown outcome that are remembered.
+const MOST_TRIED: usize = 32;
+
 /// Spend on record at the API server, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenSpend {
@@ -24,6 +27,8 @@ pub struct SpendAccount {
     /// Calls under way: some cost nothing.
     calls: u32,
     written: WrittenSpend,
+    /// Amounts billed of writes whose outcome is not known: one of them may be on record.
+    tried: Vec<NanoUsd>,
     /// Spend of calls that another gateway, which leaves, still makes.
     elsewhere: NanoUsd,
     /// Granted beyond what is reserved, so that not every call of a busy pot has to wait.
@@ -147,8 +152,21 @@ impl SpendAccount {
         WrittenSpend { settled: self.settled, flagged: self.flagged, granted }
     }
 
-    pub const fn wrote(&mut self, written: WrittenSpend) {
+    /// Notes that a write begins: until its outcome is known, this may be on record.
+    pub fn tries(&mut self, settled: NanoUsd) {
+        if settled != self.written.settled {
+            note_tried(&mut self.tried, settled);
+        }
+    }
+
+    /// What may be on record beside what is known to be.
+    pub fn tried(&self) -> Vec<NanoUsd> {
+        self.tried.clone()
+    }
+
+    pub fn wrote(&mut self, written: WrittenSpend) {
         self.written = written;
+        self.tried.clear();
     }
 
     /// Returns the spend on record, as far as is known.
@@ -160,13 +178,26 @@ impl SpendAccount {
     pub fn begin_day(&mut self) {
         (self.settled, self.flagged) = (NanoUsd::ZERO, NanoUsd::ZERO);
         self.written = WrittenSpend::default();
+        self.tried.clear();
     }
 }
 
-/// `now` with what leads from `base` to `new` in it. If `now` is `new`, an earlier attempt got through and only
-/// its answer was lost.
-pub fn merge_money(now: NanoUsd, base: NanoUsd, new: NanoUsd) -> NanoUsd {
-    if now == base || now == new { new } else { now + new.less(base) }
+/// `now` with what leads from `base` to `new` in it. If `now` is `new`, or one of what was `tried`, an earlier attempt
+/// got through and only its answer was lost.
+pub fn merge_money(now: NanoUsd, (base, tried): (NanoUsd, &[NanoUsd]), new: NanoUsd) -> NanoUsd {
+    if now == base || now == new || tried.contains(&now) { new } else { now + new.less(base) }
+}
+
+/// Adds what a write is to put on record to what earlier ones were, whose outcome is not known. Most likely the first
+/// of many has got through, or the last.
+pub fn note_tried<T: PartialEq>(tried: &mut Vec<T>, value: T) {
+    if tried.contains(&value) {
+        return;
+    }
+    if tried.len() == MOST_TRIED {
+        tried.remove(MOST_TRIED / 2);
+    }
+    tried.push(value);
 }
 
 #[cfg(test)]
@@ -239,6 +270,30 @@ mod tests {
         assert_eq!(pot.flagged(), usd(35));
         pot.reconcile(usd(10), usd(2));
         assert_eq!((pot.settled(), pot.flagged()), (usd(12), usd(25)));
+    }
+
+    #[test]
+    fn what_a_write_of_unknown_outcome_has_put_on_record_is_not_added_again() {
+        let mut pot = SpendAccount::default();
+        pot.settle(NanoUsd::ZERO, usd(5));
+        pot.tries(usd(5));
+        pot.settle(NanoUsd::ZERO, usd(2));
+        let merged = |pot: &SpendAccount, now| {
+            let tried = pot.tried();
+            merge_money(now, (pot.written().settled, tried.as_slice()), pot.settled())
+        };
+        assert_eq!(merged(&pot, usd(5)), usd(7), "it has got through");
+        assert_eq!(merged(&pot, NanoUsd::ZERO), usd(7), "it has not");
+        assert_eq!(merged(&pot, usd(7)), usd(7));
+        assert_eq!(merged(&pot, usd(1)), usd(8), "somebody else has written");
+        pot.wrote(pot.wanted(None));
+        assert!(pot.tried().is_empty());
+        for cents in 0..100 {
+            pot.tries(usd(1000 + cents));
+        }
+        let tried = pot.tried();
+        assert_eq!(tried.len(), MOST_TRIED);
+        assert!(tried.contains(&usd(1000)) && tried.contains(&usd(1099)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use codebutler_crds::{NanoUsd, ThreadStatus};
 use codebutler_runtime::calendar::BudgetMoment;
 use tokio::time::Instant;
 
-use super::account::{SpendAccount, WrittenSpend, merge_money};
+use super::account::{SpendAccount, WrittenSpend, merge_money, note_tried};
 use super::leaving::{
     self, BookHandover, LeavingEntries, LedgerOffice, SpentElsewhere, WriteClash,
 };
@@ -52,6 +52,8 @@ pub struct ThreadBook {
     /// Usage by role as it is written.
     pub base: BTreeMap<String, TokenUsage>,
     pub usage: BTreeMap<String, TokenUsage>,
+    /// Usage of writes whose outcome is not known: one of them may be on record.
+    tried: Vec<BTreeMap<String, TokenUsage>>,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,7 @@ pub struct ThreadEntry {
     /// The money to be on record.
     pub money: WrittenSpend,
     base: BTreeMap<String, TokenUsage>,
+    tried: Vec<BTreeMap<String, TokenUsage>>,
     /// Usage by role to be on record.
     pub usage: BTreeMap<String, TokenUsage>,
 }
@@ -90,6 +93,8 @@ pub struct RepoEntry {
     inherited: NanoUsd,
     pub calls: CallRecords,
     before: WrittenSpend,
+    /// Amounts billed that may be on record instead.
+    tried: Vec<NanoUsd>,
     /// The money to be on record.
     pub money: WrittenSpend,
     day: String,
@@ -114,7 +119,7 @@ impl ThreadBook {
         let mut book =
             CallBook { account, inherited, open: OpenCalls::found(lost), ..CallBook::default() };
         book.look_elsewhere(&budget.leaving);
-        Self { book, base: usage.clone(), usage }
+        Self { book, base: usage.clone(), usage, tried: Vec::new() }
     }
 
     pub fn add(&mut self, role: &str, delta: TokenUsage) {
@@ -151,8 +156,16 @@ impl ThreadBook {
             calls: self.book.calls(office, &self.usage, clean)?,
             money,
             base: self.base.clone(),
+            tried: self.tried.clone(),
             usage: self.usage.clone(),
         })
+    }
+
+    /// Notes that a write of the entry begins: whoever waits for it may go away, and its answer may be lost.
+    pub fn tries(&mut self, entry: &ThreadEntry) {
+        if entry.usage != self.base {
+            note_tried(&mut self.tried, entry.usage.clone());
+        }
     }
 
     /// Takes note of what was written, and of a grant that nobody expected.
@@ -164,6 +177,7 @@ impl ThreadBook {
             base.usage.clone_from(&entry.usage);
         }
         self.base = entry.usage;
+        self.tried.clear();
     }
 }
 
@@ -255,10 +269,17 @@ impl RepoBook {
             inherited: self.book.inherited,
             calls,
             before,
+            tried: self.book.account.tried(),
             money,
             day: self.day.clone(),
             hour: self.hour.clone(),
         })
+    }
+
+    /// Notes that a write of the entry begins.
+    pub fn tries(&mut self, entry: &RepoEntry) {
+        self.book.account.tries(entry.money.settled);
+        self.people.tries(&entry.people);
     }
 
     /// Takes note of what was written, and of a grant that nobody expected.
@@ -309,7 +330,8 @@ impl ThreadEntry {
         }
         leaving::take_out(&mut budget.leaving, taken)?;
         for (role, new) in &self.usage {
-            let base = self.base.get(role).copied().unwrap_or_default();
+            let now = status.roles.get(role).map(|role| role.usage).unwrap_or_default();
+            let base = self.base_of(role, now);
             if *new == base {
                 continue;
             }
@@ -328,6 +350,13 @@ impl ThreadEntry {
         open.apply(&mut budget.open, OpenRecord::on_record);
         status.budget = (budget != ThreadBudget::default()).then(|| Box::new(budget));
         Ok(surprise)
+    }
+
+    /// The usage of a role that the record had when this was added to: as it was known, or that of an earlier write.
+    fn base_of(&self, role: &str, now: TokenUsage) -> TokenUsage {
+        let mut tried = self.tried.iter().filter_map(|usage| usage.get(role));
+        let known = || self.base.get(role).copied().unwrap_or_default();
+        tried.find(|tried| **tried == now).copied().unwrap_or_else(known)
     }
 }
 
@@ -349,7 +378,8 @@ impl RepoEntry {
         let is_foreign = spend.holder.as_deref() != Some(self.holder.as_str());
         let people = self.people.apply(spend, EntryTerms { is_same_day, is_foreign, part });
         if is_same_day {
-            spend.settled = merge_money(spend.settled, self.before.settled, self.money.settled);
+            let known = (self.before.settled, self.tried.as_slice());
+            spend.settled = merge_money(spend.settled, known, self.money.settled);
         } else {
             spend.settled = self.money.settled;
         }
@@ -395,99 +425,4 @@ fn sum_usage(usage: TokenUsage, delta: TokenUsage) -> TokenUsage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usage(cost: u64, calls: u64) -> TokenUsage {
-        TokenUsage { cost: NanoUsd(cost), prompt_tokens: calls, calls, ..TokenUsage::default() }
-    }
-
-    #[test]
-    fn a_call_is_on_the_thread_once_however_often_it_is_written() {
-        let mut status = ThreadStatus::default();
-        let mut book = ThreadBook::found(Some(&status), "a");
-        assert_eq!(book.entry("a", LedgerOffice::Held), None);
-        book.book.account.reserve(NanoUsd(10));
-        let entry = book.entry("a", LedgerOffice::Held).unwrap();
-        assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
-        let budget = status.budget.clone().unwrap();
-        assert_eq!((budget.granted, budget.holder.as_deref()), (NanoUsd(10), Some("a")));
-        book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        book.book.account.settle(NanoUsd(10), NanoUsd(7));
-        book.add("pm", usage(7, 1));
-        let entry = book.entry("a", LedgerOffice::Held).unwrap();
-        entry.apply(&mut status).unwrap();
-        entry.apply(&mut status).unwrap();
-        assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(7)), usage(7, 1)));
-        assert_eq!(status.budget, None, "an idle Thread stays small");
-        book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        assert_eq!(book.entry("a", LedgerOffice::Held), None);
-        // Somebody else's sums are kept.
-        status.roles.entry("pm".into()).or_default().usage = usage(100, 9);
-        status.cost = Some(NanoUsd(100));
-        book.book.account.settle(NanoUsd::ZERO, NanoUsd(1));
-        book.add("pm", usage(1, 1));
-        book.entry("a", LedgerOffice::Held).unwrap().apply(&mut status).unwrap();
-        assert_eq!((status.cost, status.roles["pm"].usage), (Some(NanoUsd(101)), usage(101, 10)));
-    }
-
-    #[test]
-    fn a_successor_flags_what_it_finds_granted_and_once() {
-        let budget = ThreadBudget {
-            granted: NanoUsd(30),
-            holder: Some("a".into()),
-            flagged: NanoUsd(5),
-            ..ThreadBudget::default()
-        };
-        let mut status = ThreadStatus { budget: Some(Box::new(budget)), ..ThreadStatus::default() };
-        let mut book = ThreadBook::found(Some(&status), "b");
-        assert_eq!(book.book.account.used(), NanoUsd(35));
-        let entry = book.entry("b", LedgerOffice::Held).unwrap();
-        assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
-        assert_eq!(entry.apply(&mut status).unwrap(), NanoUsd::ZERO);
-        let found = status.budget.clone().unwrap();
-        assert_eq!(
-            (found.flagged, found.granted, found.holder),
-            (NanoUsd(35), NanoUsd::ZERO, None)
-        );
-        book.wrote(entry, NanoUsd::ZERO, Instant::now());
-        assert_eq!(book.entry("b", LedgerOffice::Held), None);
-        // One that wakes up late is flagged as well.
-        let late = status.budget.as_mut().unwrap();
-        (late.granted, late.holder) = (NanoUsd(2), Some("a".into()));
-        book.book.account.reserve(NanoUsd(1));
-        let entry = book.entry("b", LedgerOffice::Held).unwrap();
-        let surprise = entry.apply(&mut status).unwrap();
-        assert_eq!((surprise, status.budget.as_ref().unwrap().flagged), (NanoUsd(2), NanoUsd(37)));
-        book.wrote(entry, surprise, Instant::now());
-        assert_eq!(book.book.account.flagged(), NanoUsd(37));
-        assert_eq!(book.book.account.written().flagged, NanoUsd(37));
-    }
-
-    #[test]
-    fn a_repo_begins_each_day_with_nothing() {
-        let moment = |day: &str, hour: &str| BudgetMoment {
-            day: day.into(),
-            day_ends: jiff::Timestamp::UNIX_EPOCH,
-            month: "2026-11".into(),
-            month_ends: jiff::Timestamp::UNIX_EPOCH,
-            hour: format!("{day}T{hour}"),
-            hour_ends: jiff::Timestamp::UNIX_EPOCH,
-        };
-        let mut spend = RepoSpend::default();
-        let mut book = RepoBook::found(None, "a");
-        book.begin(&moment("2026-11-22", "10"));
-        book.count("U1");
-        book.book.account.settle(NanoUsd::ZERO, NanoUsd(9));
-        let entry = book.entry("a", LedgerOffice::Held).unwrap();
-        entry.apply(&mut spend).unwrap();
-        entry.apply(&mut spend).unwrap();
-        book.wrote(&entry, &RepoSurprise::default(), Instant::now());
-        assert_eq!((spend.settled, spend.hour.as_ref().unwrap().users["U1"]), (NanoUsd(9), 1));
-        book.begin(&moment("2026-11-23", "00"));
-        assert_eq!((book.book.account.used(), book.hour.calls), (NanoUsd::ZERO, 0));
-        book.book.account.settle(NanoUsd::ZERO, NanoUsd(2));
-        book.entry("a", LedgerOffice::Held).unwrap().apply(&mut spend).unwrap();
-        assert_eq!((spend.day.as_str(), spend.settled), ("2026-11-23", NanoUsd(2)));
-    }
-}
+mod tests;

@@ -45,6 +45,8 @@ pub struct PeopleEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PersonEntry {
     before: [WrittenSpend; 2],
+    /// Amounts billed that may be on record instead.
+    tried: [Vec<NanoUsd>; 2],
     /// Money to be on record for the day, and for the month.
     money: [WrittenSpend; 2],
     inherited: NanoUsd,
@@ -237,6 +239,7 @@ impl PeopleBook {
         let people = self.people.iter().map(|(user, person)| {
             let entry = PersonEntry {
                 before: person.written(),
+                tried: [person.day.tried(), person.month.tried()],
                 money: person.money(),
                 inherited: person.inherited,
                 warned: person.warned,
@@ -245,6 +248,16 @@ impl PeopleBook {
         });
         let people = people.collect();
         PeopleEntry { month: self.month.clone(), people, warned: self.warned.clone() }
+    }
+
+    /// Notes that a write of the entry begins.
+    pub fn tries(&mut self, entry: &PeopleEntry) {
+        for (user, wanted) in &entry.people {
+            if let Some(person) = self.people.get_mut(user) {
+                person.day.tries(wanted.money[0].settled);
+                person.month.tries(wanted.money[1].settled);
+            }
+        }
     }
 
     /// Takes note of what was written, and of grants that were not expected.
@@ -303,8 +316,9 @@ impl PeopleEntry {
             ];
             for (index, (period, is_same)) in periods.into_iter().enumerate() {
                 let (before, money) = (entry.before[index], entry.money[index]);
+                let known = (before.settled, entry.tried[index].as_slice());
                 period.settled = if is_same {
-                    merge_money(period.settled, before.settled, money.settled)
+                    merge_money(period.settled, known, money.settled)
                 } else {
                     money.settled
                 };

@@ -258,7 +258,11 @@ impl SharedLedger {
         let entry = {
             let mut books = self.books();
             let office = books.office;
-            books.thread(key).and_then(|book| book.entry(&self.holder, office))
+            books.thread(key).and_then(|book| {
+                let entry = book.entry(&self.holder, office)?;
+                book.tries(&entry);
+                Some(entry)
+            })
         };
         let Some(entry) = entry else { return Ok(None) };
         let change = |status: &mut ThreadStatus| {
@@ -280,7 +284,11 @@ impl SharedLedger {
         let entry = {
             let mut books = self.books();
             let office = books.office;
-            books.repo(key).and_then(|book| book.entry(&self.holder, office))
+            books.repo(key).and_then(|book| {
+                let entry = book.entry(&self.holder, office)?;
+                book.tries(&entry);
+                Some(entry)
+            })
         };
         let Some(entry) = entry else { return Ok(None) };
         let change = |spend: &mut RepoSpend| {
