@@ -386,9 +386,8 @@ async fn tell_news(
     (pull, all): (&GitHubPull, &[PullNews]),
 ) -> Result<(), ApiError> {
     let key = ThreadKey::from(thread);
-    let now = |state, seen| PullRequest { state: Some(state), seen, ..pull.record() };
     for news in all {
-        let record = match news {
+        match news {
             PullNews::Merged { .. } | PullNews::Closed { .. } | PullNews::Reopened { .. }
                 if is_own_doing(gateway, &key).await? =>
             {
@@ -400,21 +399,16 @@ async fn tell_news(
             PullNews::Closed { key: id, text } => {
                 let text = format!("{text}{}", describe_gone(github, &key).await);
                 gateway.slack.notice(&key, id, &text).await?;
-                now(PullState::Closed, None)
             }
             PullNews::Reopened { key: id, text } => {
                 gateway.slack.notice(&key, id, text).await?;
-                now(PullState::Open, None)
             }
-            PullNews::Remark(PullRemark { key: id, text, at }) => {
-                match pull_owner(gateway, repo) {
-                    Some(role) => gateway.slack.remark(&key, id, text, &role).await?,
-                    None => gateway.slack.notice(&key, id, text).await.map(drop)?,
-                }
-                now(pull.standing(), Some(at.clone()))
-            }
-        };
-        let written = gateway.threads.set_pull_request(&key, &record).await;
+            PullNews::Remark(PullRemark { key: id, text, .. }) => match pull_owner(gateway, repo) {
+                Some(role) => gateway.slack.remark(&key, id, text, &role).await?,
+                None => gateway.slack.notice(&key, id, text).await.map(drop)?,
+            },
+        }
+        let written = gateway.threads.set_pull_request(&key, &news.record(pull)).await;
         written.map_err(|error| explain_unwritten(&error))?;
     }
     Ok(())

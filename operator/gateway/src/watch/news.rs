@@ -37,6 +37,20 @@ pub(super) enum PullNews {
     Remark(PullRemark),
 }
 
+impl PullNews {
+    /// What is on record once this is told. A remark says nothing of the state: its change is told after it, and would
+    /// never be where it was on record before.
+    pub(super) fn record(&self, pull: &GitHubPull) -> PullRequest {
+        let (state, seen) = match self {
+            Self::Merged { .. } => (Some(PullState::Merged), None),
+            Self::Closed { .. } => (Some(PullState::Closed), None),
+            Self::Reopened { .. } => (Some(PullState::Open), None),
+            Self::Remark(remark) => (None, Some(remark.at.clone())),
+        };
+        PullRequest { state, seen, ..pull.record() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PullRemark {
     /// Idempotency key, by which it is told once.
@@ -103,7 +117,11 @@ fn find_change(known: &PullRequest, pull: &GitHubPull) -> Option<PullNews> {
             ),
         }),
         (PullState::Closed, PullState::Open) => Some(PullNews::Reopened {
-            key: format!("pull-reopened-{}", to_second(pull.updated_at())),
+            // Its last change before that: each later one would make another key.
+            key: format!(
+                "pull-reopened-{}",
+                to_second(known.updated.as_deref().or(pull.updated_at()))
+            ),
             text: format!("The {named} is open again at GitHub."),
         }),
         _ => None,
@@ -212,6 +230,29 @@ mod tests {
         assert_eq!(of(&open, &merged, &talk), [expected]);
         let again = of(&known(PullState::Closed, None), &pull(&json!({})), &talk);
         assert!(matches!(&again[..], [PullNews::Reopened { .. }]));
+    }
+
+    #[test]
+    fn a_change_of_state_is_told_though_nobody_lived_to_tell_more_than_the_remark_before_it() {
+        let mut open = known(PullState::Open, None);
+        let closed = pull(&json!({"state": "closed", "closed_at": "2026-01-01T00:00:10Z"}));
+        let comments = vec![said(1, "2026-01-01T00:00:09Z", "Not needed.", &json!({}))];
+        let talk = PullTalk { comments, ..PullTalk::default() };
+        let all = of(&open, &closed, &talk);
+        assert!(matches!(&all[..], [PullNews::Remark(_), PullNews::Closed { .. }]), "{all:?}");
+        let record = all[0].record(&closed);
+        (open.state, open.seen) = (record.state.or(open.state), record.seen);
+        assert_eq!(of(&open, &closed, &PullTalk::default()), all[1..]);
+        assert_eq!(all[1].record(&closed).state, Some(PullState::Closed));
+    }
+
+    #[test]
+    fn a_reopening_has_one_key_however_often_it_is_found() {
+        let mut before = known(PullState::Closed, None);
+        before.updated = Some("2026-01-01T00:00:10Z".into());
+        let open = |at: &str| pull(&json!({"updated_at": at}));
+        let told = |at: &str| of(&before, &open(at), &PullTalk::default());
+        assert_eq!(told("2026-01-01T00:01:00Z"), told("2026-01-01T00:02:00Z"));
     }
 
     #[test]
