@@ -190,7 +190,8 @@ impl PollMemory {
 
 /// True if a pull request is in the state that the Thread's status says was told.
 fn is_as_told(known: &PullRequest, pull: &GitHubPull) -> bool {
-    known.updated.as_deref() == pull.updated_at()
+    known.merge_commit.is_none()
+        && known.updated.as_deref() == pull.updated_at()
         && known.state.unwrap_or(PullState::Open) == pull.standing()
 }
 
@@ -240,14 +241,13 @@ impl PullWatch {
     }
 }
 
-/// True if people can still do something with the Thread's pull request.
+/// True if people can still do something with the Thread's pull request, or if its merge has not ended the Thread yet.
 fn is_watched(thread: &Thread) -> bool {
     let pull = thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
     thread.spec.state == ThreadState::Active
         && !thread.is_going()
         && !collect::is_due(thread)
-        && (pull.is_some_and(|pull| pull.merge_commit.is_none())
-            || close::find_wait(thread).is_some())
+        && (pull.is_some() || close::find_wait(thread).is_some())
 }
 
 async fn of_repo(

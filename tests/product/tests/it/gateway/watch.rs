@@ -60,6 +60,27 @@ async fn a_merge_by_a_person_ends_the_thread() {
 }
 
 #[tokio::test]
+async fn a_thread_whose_merge_is_on_record_is_closed_all_the_same() {
+    let (world, number) = with_a_pull(&["GHStatus"]).await;
+    let commit = world.remote.merge(number, "ana").await.unwrap();
+    // As if the gateway had died before it closed the Thread.
+    let merged = json!({"mergeCommit": commit, "state": "Merged"});
+    world.patch_thread(&json!({"status": {"pullRequest": merged}})).await;
+    let known = || {
+        let mut all = world.gateway.work.context.threads.state().into_iter();
+        let thread = all.find(|thread| thread.name_any() == world.name);
+        thread.and_then(|thread| thread.status.clone()?.pull_request?.merge_commit)
+    };
+    eventually("the merge is known", || async { known().is_some() }).await;
+    let _watch = watching(&world);
+    eventually("the thread is closed", || async {
+        world.thread().await.spec.state == ThreadState::Closed
+    })
+    .await;
+    assert_eq!(told(&world, "ana merged pull request"), 1, "{:?}", posts(&world));
+}
+
+#[tokio::test]
 async fn a_merge_by_a_person_is_told_to_who_is_at_the_same_files_though_the_branch_is_gone() {
     let (world, number) = with_a_pull(&["GHStatus"]).await;
     let ben = world.slack.create_user("ben", "Ben");
