@@ -12,7 +12,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use self::piece::{find_usage, read_piece};
+pub(crate) use self::piece::find_usage;
+use self::piece::read_piece;
 use super::billing::{self, ProviderBill};
 use super::request::SIGNATURES;
 

@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::billing::{self, ProviderBill};
+use super::collect::find_usage;
 
 /// Longest event that is looked into: pictures come in one piece.
 const LONGEST: usize = 32 * 1024 * 1024;
@@ -51,7 +52,7 @@ struct StreamChunk {
 }
 
 #[derive(Deserialize)]
-struct WithChoices<'a> {
+struct ToldChoices<'a> {
     #[serde(borrow, default)]
     choices: Option<Vec<ToldChoice<'a>>>,
 }
@@ -179,12 +180,12 @@ impl EventTap {
         if !has_usage && !may_end(data) {
             return;
         }
-        let told = serde_json::from_slice::<WithChoices<'_>>(data);
+        let told = serde_json::from_slice::<ToldChoices<'_>>(data);
         let choices = told.map(|told| told.choices.unwrap_or_default());
         let is_alone = choices.as_ref().is_ok_and(Vec::is_empty);
         self.follow(&choices.unwrap_or_default());
-        let bill = has_usage.then(|| billing::read_bill(data)).flatten();
-        if let Some(bill) = bill.filter(ProviderBill::says_something) {
+        let usage = if has_usage { find_usage(data) } else { None };
+        if let Some(bill) = usage.and_then(read_usage).filter(ProviderBill::says_something) {
             let is_final = is_alone || self.has_ended();
             let bill = self.usage.map_or(bill, |told| add_missing(bill, &told));
             self.usage = Some(ToldUsage { bill, is_final });
@@ -204,6 +205,11 @@ impl EventTap {
     fn has_ended(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|is_over| *is_over)
     }
+}
+
+/// The bill of the usage alone, wherever it stood.
+fn read_usage(usage: &RawValue) -> Option<ProviderBill> {
+    billing::read_bill(format!("{{\"choices\":[],\"usage\":{usage}}}").as_bytes())
 }
 
 /// True unless it is an object of which a part is missing.
@@ -317,6 +323,10 @@ mod tests {
         let with_end = TEXT.replace(":null", ":\"stop\"");
         assert_eq!(billed(&with_end), Some((7, 1)));
         assert_eq!(billed(&format!("{END}{TEXT}")), Some((7, 1)));
+        // Moonshot bills in the choice that ends.
+        let inside = with_end.replace("},\"finish", "},\"usage\":{\"prompt_tokens\":8},\"finish");
+        let inside = inside.replace(",\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1}", "");
+        assert_eq!(billed(&inside), Some((8, 0)), "{inside}");
         assert_eq!(billed(&TEXT.replace(":null", ":\"\"")), None, "it goes on");
         let quoted = TEXT.replace("\"a\"", r#""\"finish_reason\":\"stop\"""#);
         assert_eq!(billed(&quoted), None, "it is a text");

@@ -18,7 +18,7 @@ struct WithChoices<'a> {
 }
 
 /// The usage that a piece tells, as it came.
-pub(super) fn find_usage(data: &[u8]) -> Option<&RawValue> {
+pub(crate) fn find_usage(data: &[u8]) -> Option<&RawValue> {
     let is_told = |usage: &&RawValue| usage.get().starts_with('{');
     let own: Option<WithUsage<'_>> = serde_json::from_slice(data).ok();
     own.and_then(|own| own.usage).filter(is_told).or_else(|| {
