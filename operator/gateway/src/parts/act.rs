@@ -27,7 +27,9 @@ pub(super) async fn carry_out(
         PartStep::Start(number) => {
             let part = split.part(number).zip(split.approved_by.as_deref());
             let Some((part, by)) = part else { return Ok(()) };
-            let Some(repo) = repo_for(gateway, &key, facts.repo_of(part), number, by).await? else {
+            let Some(repo) =
+                repo_for(gateway, (&key, split), facts.repo_of(part), number, by).await?
+            else {
                 return Ok(());
             };
             let name = part_name(split, parent, number);
@@ -49,7 +51,9 @@ pub(super) async fn carry_out(
             else {
                 return Ok(());
             };
-            let Some(repo) = repo_for(gateway, &key, facts.repo_of(part), number, by).await? else {
+            let Some(repo) =
+                repo_for(gateway, (&key, split), facts.repo_of(part), number, by).await?
+            else {
                 return Ok(());
             };
             let name = undo_name(split, parent, number);
@@ -69,7 +73,7 @@ pub(super) async fn carry_out(
 /// The Repo of a part, if who said yes may have something built there; told where not.
 async fn repo_for(
     gateway: &WorkServices,
-    key: &ThreadKey,
+    (key, split): (&ThreadKey, &RequestSplit),
     name: &str,
     number: u32,
     by: &str,
@@ -78,7 +82,7 @@ async fn repo_for(
         let text = format!(
             ":warning: Part {number} can't begin: there is no Repo `{name}` any more. It begins as soon as there is one."
         );
-        gateway.slack.alert(key, &format!("parts-repo:{number}"), &text).await?;
+        gateway.slack.alert(key, &alert_id("parts-repo", split, number), &text).await?;
         return Ok(None);
     };
     if gateway.slack.may_decide(&repo, by).await? {
@@ -88,8 +92,14 @@ async fn repo_for(
         ":warning: Part {number} can't begin: who said yes may not decide in Repo `{name}`. Somebody who may starts a \
          conversation there."
     );
-    gateway.slack.alert(key, &format!("parts-right:{number}"), &text).await?;
+    gateway.slack.alert(key, &alert_id("parts-right", split, number), &text).await?;
     Ok(None)
+}
+
+/// The key under which something is told of a part: a later request of the same conversation has parts of these numbers,
+/// too.
+fn alert_id(what: &str, split: &RequestSplit, number: u32) -> String {
+    format!("{what}:{}:{number}", split.asked)
 }
 
 async fn update_split(
@@ -209,4 +219,25 @@ pub(super) async fn link_pulls(
         update_split(gateway, &key, done).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_part_from_its_beginning_is_told_of_each_request() {
+        let split = |asked: &str| RequestSplit {
+            asked: asked.parse().unwrap(),
+            role: "pm".into(),
+            parts: Vec::new(),
+            declined: false,
+            approved_by: None,
+            halves: Vec::new(),
+            ended: None,
+        };
+        let id = |asked: &str| alert_id("parts-repo", &split(asked), 1);
+        assert_eq!(id("5.000000"), id("5.000000"));
+        assert_ne!(id("5.000000"), id("6.000000"));
+    }
 }
