@@ -62,7 +62,7 @@ pub(crate) fn limit_answers(client: Client, limit: Duration) -> Client {
     Client::new(service, namespace).with_valid_until(valid_until)
 }
 
-/// What kube wraps in an error of its own, which it does again.
+/// The cause of an error that kube wraps in one of its own, as it will do again.
 fn found_cause(error: kube::Error) -> BoxError {
     match error {
         kube::Error::Service(cause) => cause,

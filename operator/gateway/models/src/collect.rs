@@ -171,7 +171,7 @@ impl StreamedAnswer {
             }
             None => {}
         }
-        // Where something came before an error, its tokens are not for nothing.
+        // Tokens that came before an error are not for nothing.
         let is_answered = if fields.contains_key("error") { self.pieces > 0 } else { self.done };
         if !self.choices.is_empty() || is_answered {
             let choices = self.choices.into_iter().map(|(index, choice)| choice.whole(index));

@@ -242,7 +242,7 @@ fn add_missing(mut bill: ProviderBill, told: &ToldUsage) -> ProviderBill {
         usage.completion_tokens = known.completion_tokens;
         usage.reasoning_tokens = known.reasoning_tokens;
     }
-    // What the answer has cost so far is no price of the whole.
+    // A cost so far is no price of the whole.
     if !bill.priced && told.is_final {
         usage.cost = known.cost;
         bill.priced = earlier.priced;
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn zeros_are_no_usage() {
         // LocalAI has them in each piece, and with tools in the last one.
-        let zeros = USAGE.replace('7', "0").replace('9', "0");
+        let zeros = USAGE.replace(['7', '9'], "0");
         assert_eq!(billed(&format!("{zeros}{END}{zeros}data: [DONE]\n\n")), None);
         assert_eq!(billed(&format!("{zeros}{END}{USAGE}{zeros}")), Some((7, 9)));
         let nothing = USAGE.replace("\"prompt_tokens\":7,\"completion_tokens\":9", "");

@@ -38,7 +38,7 @@ pub(super) enum PullNews {
 }
 
 impl PullNews {
-    /// What is on record once this is told. A remark says nothing of the state: its change is told after it, and would
+    /// The record once this is told. A remark says nothing of the state: its change is told after it, and would
     /// never be where it was on record before.
     pub(super) fn record(&self, pull: &GitHubPull) -> PullRequest {
         let (state, seen) = match self {

@@ -159,7 +159,7 @@ impl SpendAccount {
         }
     }
 
-    /// What may be on record beside what is known to be.
+    /// Amounts that may be on record instead of the one that is known to be.
     pub fn tried(&self) -> Vec<NanoUsd> {
         self.tried.clone()
     }
