@@ -55,8 +55,9 @@ async fn a_skill_is_found_by_its_words_and_broken_ones_are_told_once() {
     // Whoever writes to the app alone need not be in the channel, nor see the repository.
     let (slack, ana) = (&team.stack.slack, &team.stack.users["ana"]);
     let im = slack.direct(ana);
-    slack.post_as(ana, &im, None, "help").unwrap();
-    let told = || slack.messages(&im, None).into_iter().find(|m| m.shown.contains("such as:"));
+    let asked = slack.post_as(ana, &im, None, "help").unwrap();
+    let told =
+        || slack.messages(&im, Some(&asked)).into_iter().find(|m| m.shown.contains("such as:"));
     let told = team.until("an answer", || async { told() }).await;
     assert!(!told.shown.contains("deploy") && !told.shown.contains("Workflows"), "{}", told.shown);
     team.stop().await;

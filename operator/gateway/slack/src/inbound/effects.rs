@@ -222,6 +222,9 @@ impl Inner {
         let help = self.general_help(&repo, git);
         let text = format!("Nobody works here: write to {} instead.\n{help}", places.join(" or "));
         let mut body = json!({"channel": im, "text": text});
+        // In Slack's view of an agent a request opens a thread, and answers stand in it. Otherwise people read a plain
+        // conversation.
+        let root = root.or_else(|| account.is_agent().then_some(asked));
         if let Some(root) = root {
             body["thread_ts"] = json!(root);
         }

@@ -94,7 +94,7 @@ pub(crate) enum RouteAction {
         /// The conversation with the app.
         im: String,
         ts: SlackTs,
-        /// First message of the thread in it: Slack's view of an agent has one for each of their requests.
+        /// First message of the thread in it, if it is a reply.
         root: Option<SlackTs>,
         /// Where the app's Repos are, the one that is named first.
         channels: Vec<RepoChannel>,

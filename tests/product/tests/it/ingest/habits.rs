@@ -6,7 +6,7 @@ use std::time::Duration;
 use codebutler_crds::wire::{AskedDecision, PostMessage};
 use codebutler_testbed::slack::{CallFault, MessageView, SlackError, canonical_emoji};
 
-use super::desk::{Desk, PATIENCE};
+use super::desk::{Desk, PATIENCE, Setting};
 use super::{ask, post};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,25 +16,42 @@ async fn a_direct_message_is_told_once_where_to_write() {
     let im = desk.slack.direct(&desk.ana);
     let ts = desk.slack.post_as(&desk.ana, &im, None, "can you fix the total?").unwrap();
     desk.slack.wait_acked(&ts, PATIENCE).await.unwrap();
-    let answers = || {
-        let said = desk.slack.messages(&im, None).into_iter();
+    let answers = |root: Option<&str>| {
+        let said = desk.slack.messages(&im, root).into_iter();
         said.filter(|message| message.sender.id != desk.ana).collect::<Vec<_>>()
     };
-    desk.until("an answer", || async { !answers().is_empty() }).await;
+    // Slack shows a request to an agent as a thread of its own, and the answer only there.
+    desk.until("an answer", || async { !answers(Some(&ts)).is_empty() }).await;
     desk.slack.redeliver(&ts, 1);
     let next = desk.slack.post_as(&desk.ana, &im, None, "hello?").unwrap();
     desk.slack.wait_acked(&next, PATIENCE).await.unwrap();
-    desk.until("one more", || async { answers().len() == 2 }).await;
-    assert!(answers()[0].text.contains(&format!("<#{}>", desk.channel)), "{:?}", answers());
-    // Slack shows a request to an agent as a thread of its own, and the answer only there.
+    desk.until("one more", || async { answers(Some(&next)).len() == 1 }).await;
+    let told = answers(Some(&ts));
+    assert!(told[0].text.contains(&format!("<#{}>", desk.channel)), "{told:?}");
     desk.slack.post_as(&desk.ana, &im, Some(&ts), "and here?").unwrap();
-    desk.until("an answer in the thread", || async {
-        let said = desk.slack.messages(&im, Some(&ts));
-        said.iter().any(|message| message.sender.id != desk.ana)
-    })
-    .await;
-    assert_eq!(answers().len(), 2, "{:?}", answers());
+    desk.until("an answer in the thread", || async { answers(Some(&ts)).len() == 2 }).await;
+    assert!(answers(None).is_empty(), "{:?}", answers(None));
     assert!(desk.threads().await.is_empty());
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_is_no_agent_answers_a_direct_message_where_it_was_written() {
+    let scopes: &[&str] =
+        &["chat:write", "channels:history", "channels:read", "im:history", "reactions:write"];
+    let desk = Desk::with(Setting { scopes: Some(scopes), ..Setting::default() }).await;
+    desk.slack.wait_connected(1, PATIENCE).await.unwrap();
+    desk.reachable().await;
+    let im = desk.slack.direct(&desk.ana);
+    let ts = desk.slack.post_as(&desk.ana, &im, None, "can you fix the total?").unwrap();
+    let answers = |root: Option<&str>| {
+        let said = desk.slack.messages(&im, root).into_iter();
+        said.filter(|message| message.sender.id != desk.ana).count()
+    };
+    desk.until("an answer", || async { answers(None) == 1 }).await;
+    desk.slack.post_as(&desk.ana, &im, Some(&ts), "and here?").unwrap();
+    desk.until("an answer in the thread", || async { answers(Some(&ts)) == 1 }).await;
+    assert_eq!(answers(None), 1);
     desk.stop().await;
 }
 
@@ -82,9 +99,11 @@ async fn no_other_gateway_answers_a_request_for_help_again() {
         let said = slack.messages(channel, root);
         said.iter().filter(|one| one.text.contains("such as:")).count()
     };
-    let answers = || [count(&place, Some(&open)), count(&place, Some(&busy)), count(&im, None)];
-    desk.until("the first answer", || async { answers()[0] == 1 }).await;
-    let asked = [open.clone(), ask(&desk.channel, Some(&busy)), ask(&im, None)];
+    desk.until("the first answer", || async { count(&place, Some(&open)) == 1 }).await;
+    let direct = ask(&im, None);
+    let asked = [open.clone(), ask(&desk.channel, Some(&busy)), direct.clone()];
+    let places = [(&place, &open), (&place, &busy), (&im, &direct)];
+    let answers = || places.map(|(channel, root)| count(channel, Some(root)));
     desk.until("answers", || async { answers() == [1, 1, 1] }).await;
     // Somebody works there from now on: what was answered before is answered.
     let reply = desk.says(Some(&open), "then fix the total");
@@ -180,8 +199,8 @@ async fn what_slack_failed_to_show_is_shown_once_it_works_again() {
     desk.says(Some(&root), "help");
     desk.until("help", || async { count(&place, Some(&root), "such as:") == 1 }).await;
     desk.slack.fail_next("chat.postMessage", 3, &CallFault::Http(503));
-    desk.slack.post_as(&desk.ana, &im, None, "help").unwrap();
-    desk.until("an answer", || async { count(&im, None, "such as:") == 1 }).await;
+    let direct = desk.slack.post_as(&desk.ana, &im, None, "help").unwrap();
+    desk.until("an answer", || async { count(&im, Some(&direct), "such as:") == 1 }).await;
 
     let stranger = desk.slack.create_user("stranger", "A stranger");
     desk.slack.add_member(&desk.channel, &stranger).unwrap();
@@ -199,8 +218,9 @@ async fn what_slack_failed_to_show_is_shown_once_it_works_again() {
     };
     desk.until("a line", || async { told() == 1 }).await;
     desk.gateway.take().unwrap().stop().await;
-    let answers = [count(&place, Some(&root), "such as:"), count(&im, None, "such as:"), told()];
-    assert_eq!(answers, [1, 1, 1]);
+    let said = [(&place, &root), (&im, &direct)];
+    let said = said.map(|(channel, root)| count(channel, Some(root), "such as:"));
+    assert_eq!((said, told()), ([1, 1], 1));
     desk.stop().await;
 }
 
@@ -212,9 +232,11 @@ async fn who_opens_the_app_is_shown_what_to_ask() {
     desk.until("prompts", || async { !desk.slack.prompts(&im).is_empty() }).await;
     let prompts = desk.slack.prompts(&im);
     assert!(prompts.iter().all(|prompt| prompt.starts_with("help ")), "{prompts:?}");
-    desk.slack.post_as(&desk.ana, &im, None, &prompts[0]).unwrap();
-    let answered =
-        || desk.slack.messages(&im, None).iter().any(|one| one.text.contains("such as:"));
+    let asked = desk.slack.post_as(&desk.ana, &im, None, &prompts[0]).unwrap();
+    let answered = || {
+        let said = desk.slack.messages(&im, Some(&asked));
+        said.iter().any(|one| one.text.contains("such as:"))
+    };
     desk.until("help", || async { answered() }).await;
     desk.stop().await;
 }
