@@ -53,6 +53,21 @@ fn unknown_events_and_frames_pass() {
     ] {
         assert!(matches!(payload(frame.clone()), EnvelopePayload::Unknown), "{frame}");
     }
+    // Slack tells of a reply, at times without saying that it does.
+    for mut reply in [json!({"subtype": "message_replied"}), json!({})] {
+        for (name, value) in [
+            ("type", json!("message")),
+            ("channel", json!("C01")),
+            ("ts", json!("6.000000")),
+            ("hidden", json!(true)),
+            ("message", json!({"ts": "5.000000", "user": "U1", "text": "stop", "reply_count": 1})),
+        ] {
+            reply[name] = value;
+        }
+        let EnvelopePayload::Message(heard) = event(&reply) else { panic!("{reply}") };
+        let ignored = RouteAction::Ignore(IgnoredReason::NotAPerson);
+        assert_eq!(route::route_message(&heard, &[RepoChannel::test()]), ignored, "{reply}");
+    }
     for unknown in [
         json!({"type": "assistant_thread_context_changed"}),
         json!({"type": 5}),
@@ -171,6 +186,19 @@ fn edits_and_stops_of_any_shape_are_taken_in_or_ignored() {
     assert_eq!(now.unwrap().intent, None, "an edit is no decision");
     let tombstone = json!({"ts": "5.000000", "subtype": "tombstone", "user": "USLACKBOT"});
     assert!(matches!(of(&changed(said("a"), tombstone)), RouteAction::Changed { said: None, .. }));
+    let with = |text: &str, file: &Value| json!({"ts": "5.000000", "user": "U1", "text": text, "files": [file]});
+    let (plain, gone) = (json!({"id": "F1"}), json!({"id": "F1", "mode": "tombstone"}));
+    let pictured = json!({"id": "F1", "thumb_360": "https://files.slack.com/t"});
+    for (text, file, is_news) in [
+        ("see", &gone, true),
+        ("see", &pictured, false),
+        ("stop", &gone, false),
+        ("stop", &pictured, false),
+    ] {
+        let edit = changed(with(text, &plain), with(text, file));
+        let RouteAction::Changed { said: now, .. } = of(&edit) else { panic!("{edit}") };
+        assert_eq!(now.is_some(), is_news, "{edit}");
+    }
     let ours = json!({"ts": "5.000000", "user": "U0BOT", "bot_id": "B1", "text": "a"});
     assert_eq!(of(&changed(ours, said("b"))), RouteAction::Ignore(IgnoredReason::NotAPerson));
 

@@ -15,6 +15,7 @@ pub(crate) mod groups_read;
 pub(crate) mod known_channels;
 pub(crate) mod lenient;
 pub(crate) mod members;
+mod message_content;
 pub(crate) mod person;
 pub(crate) mod queue;
 pub(crate) mod reading;

@@ -1,9 +1,7 @@
 //! A message as Slack stores it, in events as in histories: only the fields used here.
 
 use codebutler_crds::SlackTs;
-use codebutler_slack_text::{
-    AttachedKind, AttachedText, is_table_block, read_attachments, shown_text, spoken_text,
-};
+use codebutler_slack_text::{AttachedKind, AttachedText, read_attachments, spoken_text};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
@@ -246,30 +244,6 @@ impl StoredMessage {
         found
     }
 
-    /// True if it brings more than its text: files, a table, or a message that is forwarded.
-    pub(crate) fn brings_more(&self) -> bool {
-        let mut blocks = self.blocks.iter().filter_map(Value::as_array).flatten();
-        !self.files.is_empty() || blocks.any(is_table_block) || !self.own_attachments().is_empty()
-    }
-
-    /// True if an edit has left what its author says: previews of links are none of it.
-    pub(crate) fn says_like(&self, before: &Self) -> bool {
-        let shown = |message: &Self| message.blocks.as_ref().map(shown_text).unwrap_or_default();
-        // Slack makes its smaller picture of a file some time after the message.
-        let file = |one: &SharedMessage| (one.id.clone(), one.withheld(), one.thumb.is_some());
-        let files = |message: &Self| message.files.iter().map(file).collect::<Vec<_>>();
-        self.text == before.text
-            && shown(self) == shown(before)
-            && files(self) == files(before)
-            && self.own_attachments() == before.own_attachments()
-    }
-
-    fn own_attachments(&self) -> Vec<AttachedText> {
-        let mut found = self.attached();
-        found.retain(|one| !matches!(one.kind, AttachedKind::Unfurled { .. }));
-        found
-    }
-
     /// Its files, and those of messages that are forwarded in it, each once.
     pub(crate) fn all_files(&self) -> Vec<SharedMessage> {
         let mut files = self.files.clone();
@@ -393,37 +367,6 @@ mod tests {
         };
         assert!(is_heard(json!("slack_video")) && is_heard(json!("slack_audio")));
         assert!(!is_heard(json!("other")) && !is_heard(Value::Null));
-    }
-
-    #[test]
-    fn an_edit_is_one_of_words_files_or_what_an_app_attaches() {
-        let of = |change: Value| {
-            let mut said = json!({"ts": "1.000000", "user": "U1", "text": "see <https://x/1>",
-                "blocks": [{"type": "section", "block_id": "a", "text": {"text": "see"}}],
-                "files": [{"id": "F1", "mode": "hosted"}],
-                "attachments": [{"title": "Disk full"}]});
-            for (name, value) in change.as_object().unwrap() {
-                said[name] = value.clone();
-            }
-            read(said).0.unwrap()
-        };
-        let before = of(json!({}));
-        let preview = json!({"is_app_unfurl": true, "app_unfurl_url": "https://x/1", "title": "t"});
-        for same in [
-            json!({"attachments": [{"title": "Disk full"}, preview]}),
-            json!({"thread_ts": "1.000000", "reactions": [{"name": "eyes", "users": ["U2"]}]}),
-            json!({"blocks": [{"type": "section", "block_id": "b", "text": {"text": "see"}}]}),
-        ] {
-            assert!(of(same.clone()).says_like(&before), "{same}");
-        }
-        for other in [
-            json!({"attachments": [{"title": "Disk is fine again"}]}),
-            json!({"blocks": [{"type": "table", "rows": [[{"type": "raw_text", "text": "1"}]]}]}),
-            json!({"files": [{"id": "F1", "mode": "tombstone"}]}),
-            json!({"files": [{"id": "F1", "mode": "hosted", "thumb_360": "https://x/t"}]}),
-        ] {
-            assert!(!of(other.clone()).says_like(&before), "{other}");
-        }
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn is_of_message(event: &Value) -> bool {
     matches!(event["item"]["type"].as_str(), Some("message") | None) && event["item"].is_object()
 }
 
-/// `None` where what is said stayed as it was: links that unfold and the like.
+/// `None` where what is said and shown stayed as it was: links that unfold and the like.
 fn read_change(event: &Value, unread: &mut UnreadFields) -> Option<MessageChange> {
     let part = |name: &str, unread: &mut UnreadFields| {
         let value = &event[name];
@@ -212,7 +212,7 @@ fn read_change(event: &Value, unread: &mut UnreadFields) -> Option<MessageChange
     let deleted = event["subtype"] == "message_deleted"
         || now.as_ref().is_some_and(|now| now.subtype.as_deref() == Some("tombstone"));
     let now = now.filter(|_| !deleted);
-    if now.as_ref().is_some_and(|now| now.says_like(&before)) {
+    if now.as_ref().is_some_and(|now| now.says_like(&before) && now.shows_like(&before)) {
         return None;
     }
     let at = event["event_ts"].as_str().and_then(|ts| ts.parse().ok());

@@ -69,7 +69,7 @@ pub(crate) enum RouteAction {
         ts: SlackTs,
         /// Time of the change, if Slack sends it.
         at: Option<SlackTs>,
-        /// What it says now; None: it was deleted.
+        /// What it says now; None: nothing else, or it was deleted.
         said: Option<PersonMessage>,
     },
     /// A person reacted to a message with something that may be an answer.
@@ -215,7 +215,14 @@ pub(crate) fn route_change(changed: &MessageChange, channels: &[RepoChannel]) ->
     let Some(user) = find_speaker(&changed.before, channel) else {
         return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
-    let now = changed.now.as_ref();
+    let before = &changed.before;
+    // What Slack adds to a message is nobody's request, nor is what changes beside words that were a decision.
+    let is_decided = read_said(before, user, channel).intent.is_some();
+    let says_more = |now: &&StoredMessage| {
+        let is_same = is_decided && now.text == before.text;
+        !is_same && !now.says_like(before)
+    };
+    let now = changed.now.as_ref().filter(says_more);
     RouteAction::Changed {
         channel: channel.clone(),
         root: changed.before.root().clone(),
