@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codebutler_gateway_core::dial::{DialReach, OutsideDialer, find_trouble};
 use codebutler_gateway_core::github::text::one_line;
-use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -322,11 +322,9 @@ async fn read_answer<R: DeserializeOwned>(
         if error.is_connect() { undone(what) } else { failed(what) }
     };
     let mut answer = request.send().await.map_err(unsent)?;
-    let status = answer.status();
+    let (status, later) = (answer.status(), asked_wait(answer.headers()));
     if status == StatusCode::TOO_MANY_REQUESTS {
-        let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let seconds = seconds.and_then(|value| value.trim().parse().ok()).unwrap_or(1);
-        return Err(WebOutcome::Later(Duration::from_secs(seconds)));
+        return Err(WebOutcome::Later(later));
     }
     if !status.is_success() {
         let code = status.as_u16();
@@ -346,15 +344,23 @@ async fn read_answer<R: DeserializeOwned>(
     let answer: Value = serde_json::from_slice(&body).map_err(|_| unreadable())?;
     match answer["ok"].as_bool() {
         Some(true) => serde_json::from_value(answer).map_err(|_| unreadable()),
-        Some(false) => Err(refused_call(method, &answer)),
+        Some(false) => Err(refused_call(method, &answer, later)),
         None => Err(unreadable()),
     }
 }
 
-fn refused_call(method: &'static str, answer: &Value) -> WebOutcome {
+/// The wait that an answer asks for, if Slack says "later" in it.
+fn asked_wait(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let seconds = seconds.and_then(|value| value.trim().parse().ok()).unwrap_or(1);
+    Duration::from_secs(seconds)
+}
+
+/// Reads an answer that Slack gives with status 200. `later`: the wait that it asks for.
+fn refused_call(method: &'static str, answer: &Value, later: Duration) -> WebOutcome {
     let code = answer["error"].as_str().unwrap_or("unknown_error");
     match code {
-        "ratelimited" | "rate_limited" => WebOutcome::Later(Duration::from_secs(1)),
+        "ratelimited" | "rate_limited" => WebOutcome::Later(later),
         // Slack's documentation says of both that a part may have succeeded before.
         "internal_error" | "fatal_error" => WebOutcome::Error(failed_call(method, code)),
         "service_unavailable"
@@ -407,7 +413,7 @@ mod tests {
             ("channel_not_found", false),
         ] {
             let answer = json!({"ok": false, "error": code});
-            let error = |method| match refused_call(method, &answer) {
+            let error = |method| match refused_call(method, &answer, Duration::ZERO) {
                 WebOutcome::Error(error) => error,
                 WebOutcome::Later(wait) => panic!("later, after {wait:?}"),
             };
@@ -416,5 +422,22 @@ mod tests {
             let is_failure = code != "channel_not_found";
             assert_eq!(error("chat.postMessage").may_repeat(), is_failure, "{code}");
         }
+    }
+
+    #[test]
+    fn a_limit_in_an_ordinary_answer_lasts_as_long_as_its_header_says() {
+        let limited = json!({"ok": false, "error": "ratelimited"});
+        let wait = |headers: &HeaderMap| match refused_call(
+            "chat.update",
+            &limited,
+            asked_wait(headers),
+        ) {
+            WebOutcome::Later(wait) => wait,
+            WebOutcome::Error(error) => panic!("{error}"),
+        };
+        let mut headers = HeaderMap::new();
+        assert_eq!(wait(&headers), Duration::from_secs(1));
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("30"));
+        assert_eq!(wait(&headers), Duration::from_secs(30));
     }
 }
