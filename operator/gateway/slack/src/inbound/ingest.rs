@@ -34,6 +34,10 @@ const REVOKED: &str = "Nothing is approved for this thread any more: people are 
 const UNCLEAR: &str = "That decided nothing: several questions are open here, or something else was asked since. Please \
      press the button of the one that you mean.";
 
+/// Told to who says yes or no beside something that says more.
+const BESIDE: &str = "That decided nothing, since a file, a table or a forwarded message stands beside it: it is read as a \
+     message. To decide, press the button or write it alone.";
+
 impl Inner {
     /// Takes in an envelope. None: it could not be stored and has to come again.
     pub(crate) async fn take_in(
@@ -278,6 +282,7 @@ impl Inner {
         if self.handled.seen.first_time(id) {
             let sign = if stored.taken == TakenMessage::Thanked { "blush" } else { "eyes" };
             effects.push(RouteEffect::Seen { thread: key.clone(), ts: said.ts.clone(), sign });
+            effects.extend(explain_overlooked(said, &key, &stored.thread));
         }
         if stored.full {
             let text = ChangeRefusal::Full.to_string();
@@ -409,6 +414,18 @@ impl Inner {
             repo.and_then(|repo| repo.owner_ref(&())).map(|r| vec![r]);
         self.threads.ensure(thread).await.map(Arc::new)
     }
+}
+
+/// A line for who says yes or no beside something else, where a question waits for it.
+fn explain_overlooked(
+    said: &PersonMessage,
+    key: &ThreadKey,
+    thread: &Thread,
+) -> Option<RouteEffect> {
+    let status = thread.status.as_ref().filter(|_| said.is_overlooked)?;
+    let is_asked = threads::open_questions(status).iter().any(|asked| *asked < said.ts);
+    let (thread, user, text) = (key.clone(), said.user.clone(), BESIDE.to_owned());
+    is_asked.then_some(RouteEffect::Whisper { thread, user, text })
 }
 
 /// Outcome of storing a message.

@@ -19,6 +19,8 @@ pub struct PersonMessage {
     pub words: Option<String>,
     /// True if a bot said it that may write here.
     pub is_bot: bool,
+    /// True if its text would be a decision, and is none because the message brings more than that.
+    pub is_overlooked: bool,
 }
 
 impl PersonMessage {

@@ -257,8 +257,11 @@ pub(crate) fn read_said(
     let is_whole = !message.brings_more();
     let takes_back =
         |intent: &MessageIntent| matches!(intent, MessageIntent::Stop | MessageIntent::Revoke);
+    let verdict = numbered_reply::item_verdict(words).filter(|_| !is_bot);
+    let asks_more = intent.filter(|intent| !takes_back(intent) && *intent != MessageIntent::Thanks);
+    let is_overlooked = !is_whole && (asks_more.is_some() || verdict.is_some());
     let intent = intent.filter(|intent| is_whole || takes_back(intent));
-    let verdict = numbered_reply::item_verdict(words).filter(|_| !is_bot && is_whole);
+    let verdict = verdict.filter(|_| is_whole);
     let decides = intent.is_some() || verdict.is_some();
     PersonMessage {
         ts: message.ts.clone(),
@@ -268,6 +271,7 @@ pub(crate) fn read_said(
         verdict,
         words: decides.then(|| text.to_owned()),
         is_bot,
+        is_overlooked,
     }
 }
 
@@ -448,6 +452,7 @@ mod tests {
             for text in ["approve", "merge", "1 and 3", "merge everything"] {
                 let said = heard(text, &more);
                 assert_eq!((said.intent, said.verdict, said.words), (None, None, None), "{more}");
+                assert!(said.is_overlooked, "{text} {more}");
             }
             assert_eq!(heard("stop", &more).intent, Some(MessageIntent::Stop));
         }

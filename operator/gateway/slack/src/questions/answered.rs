@@ -196,6 +196,7 @@ mod tests {
                 verdict: item_verdict(text),
                 words: None,
                 is_bot: false,
+                is_overlooked: false,
             };
             assert_eq!(named(find_answered(&status, &said)), expected, "{text}: {shown}");
         }

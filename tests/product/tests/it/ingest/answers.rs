@@ -224,6 +224,29 @@ async fn edits_and_deletions_count_until_a_role_takes_the_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_says_yes_beside_a_file_learns_that_it_decided_nothing() {
+    let desk = Desk::start().await;
+    let root = desk.said("make it better").await;
+    let yes = async || {
+        let file = ("instead.txt", &b"something else"[..]);
+        let said = desk.slack.upload_as(&desk.ana, &desk.channel, Some(&root), "yes", file);
+        desk.slack.wait_acked(&said.unwrap().0, PATIENCE).await.unwrap();
+    };
+    // Nothing is asked yet.
+    yes().await;
+    let pm = desk.caller(&root, "pm").await;
+    let plan = ask("p", "The plan", AskedDecision::Plan);
+    desk.service().post(&pm, &plan, None).await.unwrap();
+    yes().await;
+    desk.whispered(&desk.ana, &root, "a file, a table or a forwarded message").await;
+    let said = desk.slack.messages(&desk.channel, Some(&root));
+    assert_eq!(said.iter().filter(|one| one.ephemeral_for.is_some()).count(), 1, "{said:?}");
+    let status = desk.thread(&root).await.unwrap().status.unwrap();
+    assert_eq!(status.plan.unwrap().approved_by, None);
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bot_is_heard_only_where_the_repo_allows_it() {
     let desk = Desk::start().await;
     let say = |text: &str| desk.slack.post_as_other_bot("ci", &desk.channel, None, text).unwrap();
