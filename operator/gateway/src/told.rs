@@ -28,6 +28,12 @@ const EVERY: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_mins(5);
 /// Interval before a Thread that could not be told is retried.
 const LATER: Duration = Duration::from_secs(20);
+/// Time that people have to object to the end of a thread: the day that its warning promises, less what its post takes.
+const OBJECT: SignedDuration = SignedDuration::from_hours(23);
+/// Time for which a thread that could not be warned is kept, such as one in an archived channel.
+const UNWARNED: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Most by which the clocks of Slack and of the cluster may differ.
+const CLOCKS: SignedDuration = SignedDuration::from_hours(1);
 /// Minimum duration of a condition that is worth a message.
 const BRIEF: SignedDuration = SignedDuration::from_secs(5);
 
@@ -88,6 +94,7 @@ impl ThreadReconciler for TellingReconciler<'_> {
     async fn reconcile(&mut self, key: &ThreadKey, thread: &Thread) -> Result<FollowUp, ApiError> {
         let WorkServices { context, slack, threads, .. } = self.gateway;
         if is_due(thread)
+            && !owes_warning(thread, Timestamp::now())
             && self.collected.get(key).is_none_or(|at| at.elapsed() > RETRY)
             && let Some(repo) = context.repo(&key.namespace, &thread.spec.repo)
         {
@@ -136,14 +143,25 @@ fn may_be_told(thread: &Thread) -> bool {
     thread.spec.state == ThreadState::Active && conditions.into_iter().any(holds)
 }
 
-/// A conversation that is gone before its Thread could be warned: nobody is left who could object.
+/// True while people have not had their day to object to the Thread's end: its warning came late, or not yet.
+fn owes_warning(thread: &Thread, now: Timestamp) -> bool {
+    let Some(status) = &thread.status else { return false };
+    let silent = status.conditions.iter().find(|c| c.type_ == condition::COLLECTING);
+    let Some(since) = silent.map(|c| c.last_transition_time.0) else { return false };
+    // One about an earlier silence says nothing of this one.
+    let warned = status.warned.as_ref().and_then(time_of);
+    let warned = warned.filter(|at| since.duration_since(*at) < CLOCKS);
+    now.duration_since(since) < UNWARNED && warned.is_none_or(|at| now.duration_since(at) < OBJECT)
+}
+
+/// A conversation that was deleted before its Thread could be warned: nobody is left who could object.
 async fn bury_thread(gateway: &WorkServices, thread: &Thread) {
     let WorkServices { context, slack, threads, .. } = gateway;
     let (namespace, name) = (thread.namespace().unwrap_or_default(), thread.name_any());
     let conditions = thread.status.iter().flat_map(|status| &status.conditions);
     let silent = conditions.into_iter().any(|c| c.type_ == condition::COLLECTING);
     let Some(repo) = context.repo(&namespace, &thread.spec.repo).filter(|_| silent) else { return };
-    if slack.is_gone(&repo, thread).await
+    if slack.is_deleted(&repo, thread).await
         && let Err(error) = collect_thread(context, slack, threads, thread, &repo).await
     {
         tracing::warn!(thread = name, %error, "thread_collection_failed");
@@ -217,7 +235,8 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
     let held = held.map(|c| said(c, "I can't go on", "trouble"));
     let full = find(condition::READY).filter(|_| waits("QuotaExceeded"));
     let full = full.map(|c| said(c, "I have to wait", "waits"));
-    let collecting = find(condition::COLLECTING).filter(|c| c.reason == "Warned");
+    let collecting = find(condition::COLLECTING)
+        .filter(|c| c.reason == "Warned" || (is_due(thread) && owes_warning(thread, now)));
     let collecting = collecting.map(|c| ToldWord {
         kind: WordKind::Warning,
         id: format!("collecting-{}", since(c)),
@@ -346,6 +365,26 @@ mod tests {
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
         assert!(due_words(&thread("Active", &stuck), at_once).is_empty(), "may pass");
+    }
+
+    #[test]
+    fn people_have_a_day_to_object_to_the_end_however_late_its_warning_comes() {
+        let owes = |warned: Option<&str>, now: &str| {
+            let status = json!({"warned": warned,
+                "conditions": [condition("Collecting", "True", "Due", "silent for three days")]});
+            let (thread, now) = (thread("Active", &status), now.parse().unwrap());
+            let is_told = due_words(&thread, now).iter().any(|word| word.kind == WordKind::Warning);
+            assert_eq!(is_told, owes_warning(&thread, now));
+            is_told
+        };
+        // Warned ten seconds after noon of the first, and at noon of the fifth.
+        let (early, late) = (Some("1767268810.000100"), Some("1767614400.000100"));
+        assert!(!owes(early, "2026-01-02T12:00:00Z"));
+        assert!(owes(None, "2026-01-02T12:00:00Z"));
+        assert!(owes(late, "2026-01-06T10:00:00Z"));
+        assert!(!owes(late, "2026-01-06T12:00:00Z"));
+        assert!(owes(Some("1767182400.000100"), "2026-01-02T12:00:00Z"), "of an earlier silence");
+        assert!(!owes(None, "2026-01-08T13:00:00Z"), "nobody can be warned");
     }
 
     #[test]

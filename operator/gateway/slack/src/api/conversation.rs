@@ -8,20 +8,28 @@ use crate::api::conversation_pages;
 use crate::api::web::CallError;
 
 impl SlackGateway {
-    /// True if nobody can say anything in the conversation any more: its first message was deleted, or its
-    /// channel archived. False where Slack can't be asked.
-    pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {
+    /// True if the conversation's first message was deleted, so that nobody can say anything in it any more. False where
+    /// Slack can't be asked.
+    pub async fn is_deleted(&self, repo: &Repo, thread: &Thread) -> bool {
         let Some(place) = thread.conversation() else { return false };
         let Ok(account) = self.inner.account(repo).await else { return false };
-        let (web, token) = (&self.inner.web, &account.bot);
-        let first =
-            conversation_pages::read_message(web, token, &place.channel, &place.ts, &place.ts)
-                .await;
-        if first.as_ref().err().and_then(CallError::code) == Some("thread_not_found") {
+        let (web, SlackThread { channel, ts }) = (&self.inner.web, place);
+        let first = conversation_pages::read_message(web, &account.bot, channel, ts, ts).await;
+        first.as_ref().err().and_then(CallError::code) == Some("thread_not_found")
+    }
+
+    /// True if nobody can say anything in the conversation: it was deleted, or its channel is archived, which somebody
+    /// may take back. False where Slack can't be asked.
+    pub async fn is_gone(&self, repo: &Repo, thread: &Thread) -> bool {
+        if self.is_deleted(repo, thread).await {
             return true;
         }
-        // An archived channel may be read on, or the app is taken out of it: reading does not say.
-        matches!(conversation_pages::is_archived(web, token, &place.channel).await, Ok(true))
+        let Some(place) = thread.conversation() else { return false };
+        let Ok(account) = self.inner.account(repo).await else { return false };
+        // Reading does not say it.
+        let is_archived =
+            conversation_pages::is_archived(&self.inner.web, &account.bot, &place.channel).await;
+        matches!(is_archived, Ok(true))
     }
 
     /// Permalink of the conversation; `None` if Slack does not give one.

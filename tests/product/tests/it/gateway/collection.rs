@@ -4,6 +4,7 @@ use codebutler_crds::Thread;
 use codebutler_crds::thread::ThreadState;
 use codebutler_testbed::github::PullState;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -28,14 +29,33 @@ impl World {
         found.map(|condition| condition.reason)
     }
 
-    /// Sets the warning back, as if it had been given so long ago.
+    /// Sets the warning back, as if it had been given so long ago, and the thread were due.
     async fn warned_for(&self, hours: i64) {
-        let mut conditions = self.thread().await.status.unwrap().conditions;
+        let is_recorded = || async { self.thread().await.status.unwrap().warned.is_some() };
+        eventually("the warning is on record", is_recorded).await;
         let at = Timestamp::now() - SignedDuration::from_hours(hours);
+        let warned = format!("{}.000100", at.as_second());
+        let mut conditions = self.collecting_since(at).await;
+        // Told in one write with the time: a silence of another time would be warned of once more.
+        for condition in conditions.iter_mut().filter(|c| c.type_ == "Collecting") {
+            "Due".clone_into(&mut condition.reason);
+        }
+        self.patch_thread(&json!({"status": {"warned": warned, "conditions": conditions}})).await;
+    }
+
+    /// Sets the condition back alone, as if nobody could have been warned.
+    async fn collecting_for(&self, hours: i64) {
+        let at = Timestamp::now() - SignedDuration::from_hours(hours);
+        let conditions = self.collecting_since(at).await;
+        self.patch_thread(&json!({"status": {"conditions": conditions}})).await;
+    }
+
+    async fn collecting_since(&self, at: Timestamp) -> Vec<Condition> {
+        let mut conditions = self.thread().await.status.unwrap().conditions;
         for condition in conditions.iter_mut().filter(|c| c.type_ == "Collecting") {
             condition.last_transition_time.0 = at;
         }
-        self.patch_thread(&json!({"status": {"conditions": conditions}})).await;
+        conditions
     }
 
     async fn is_warned(&self) {
@@ -121,11 +141,28 @@ async fn a_silent_thread_whose_conversation_was_deleted_ends_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_thread_whose_channel_was_archived_ends_too() {
+async fn a_silent_thread_of_an_archived_channel_is_as_it_was_for_a_week() {
     let world = with_a_commit().await;
     let _running = world.run().await;
     world.slack.archive(&world.channel).unwrap();
     world.is_warned().await;
+    let is_due = || async { world.collecting().await.as_deref() == Some("Due") };
+    world.collecting_for(25).await;
+    eventually("it is due", is_due).await;
+    let before = world.slack.calls("conversations.replies");
+    let is_tried = || async { world.slack.calls("conversations.replies") > before };
+    eventually("the warning is tried", is_tried).await;
+
+    // Whoever takes the archiving back finds it, and is warned.
+    world.slack.unarchive(&world.channel).unwrap();
+    world.slack.add_member(&world.channel, &world.slack.bot_user_id()).unwrap();
+    eventually("the thread is warned", || async { world.warnings() == 1 }).await;
+    assert!(!World::is_closed(&world.thread().await));
+    assert!(world.remote.head(&world.branch).await.is_some(), "the branch is there");
+
+    // Nobody does.
+    world.slack.archive(&world.channel).unwrap();
+    world.collecting_for(8 * 24).await;
     eventually("it is closed", || async { World::is_closed(&world.thread().await) }).await;
     assert_eq!(world.remote.head(&world.branch).await, None, "the branch is gone");
     assert!(world.remote.git().commit_id(&world.archive()).await.is_some());
