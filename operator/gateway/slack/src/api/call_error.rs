@@ -48,6 +48,12 @@ impl CallError {
         matches!(self, Self::Failed { lost: true, .. })
     }
 
+    /// True if Slack takes no edit of the message: it is older than the workspace lets messages be edited, or another
+    /// installation of the app has posted it.
+    pub(crate) fn closes_edits(&self) -> bool {
+        matches!(self.code(), Some("edit_window_closed" | "cant_update_message"))
+    }
+
     /// True if the same call may succeed later, and is not seen twice then. Of a line for one person nobody can
     /// find out whether it stands.
     pub(crate) fn may_repeat(&self) -> bool {

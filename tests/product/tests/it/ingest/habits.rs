@@ -312,6 +312,17 @@ async fn a_list_of_any_length_is_one_message_that_is_kept_up_to_date() {
         assert!(text.contains(&format!("{state}, number {} of", count.min(60))), "{text}");
         assert_eq!(text.contains("more lines"), count == 400, "{text}");
     }
+    // One that Slack lets nobody edit any more makes room for another one.
+    let closed = CallFault::Error("edit_window_closed".to_owned());
+    for count in [2, 60] {
+        desk.slack.fail_next("chat.update", 1, &closed);
+        let list: Vec<String> = (1..=count).map(|n| row(n, "closed")).collect();
+        desk.service().show(&key, "list", &list.join("\n")).await.unwrap();
+        let said = desk.slack.messages(&desk.channel, Some(&root));
+        let shown: Vec<_> = said.iter().filter(|one| one.shown.contains("of the titles")).collect();
+        assert_eq!(shown.len(), 1, "{count}: {said:?}");
+        assert!(shown[0].shown.contains("closed, number 2 of"), "{}", shown[0].shown);
+    }
     desk.stop().await;
 }
 

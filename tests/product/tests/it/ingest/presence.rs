@@ -136,6 +136,34 @@ async fn a_stream_that_breaks_goes_on_as_a_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_slack_lets_nobody_edit_is_posted_anew_once() {
+    let desk = Desk::start().await;
+    let plain = CallFault::Error("thread_not_found".to_owned());
+    desk.slack.fail_next("chat.startStream", 1, &plain);
+    let root = desk.running().await;
+    let first = desk.shown(&root, 1, "Read a.rs", "Read a.rs").await;
+    let closed = CallFault::Error("edit_window_closed".to_owned());
+    desk.slack.fail_next("chat.update", 1, &closed);
+    let second = desk.shown(&root, 2, "Read b.rs", "Read b.rs").await;
+    assert_ne!(first.ts, second.ts);
+    assert_eq!(desk.progress_of(&root).len(), 1);
+
+    desk.slack.fail_next("chat.update", 1, &closed);
+    let before = desk.slack.calls("chat.update");
+    let caller = desk.caller(&root, "pm").await;
+    desk.until("it is refused again", || async {
+        desk.service().progress(&caller, &progress(3, "Read c.rs")).unwrap();
+        desk.slack.calls("chat.update") > before
+    })
+    .await;
+    let third = desk.shown(&root, 4, "Read d.rs", "Read d.rs").await;
+    assert_eq!(second.ts, third.ts, "{:?}", desk.progress_of(&root));
+    desk.reports(&root, RoleState::Idle, Some(&root)).await;
+    desk.nothing_shown(&root).await;
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_app_that_may_not_stream_edits_and_says_so() {
     let desk = Desk::start().await;
     let session = CallFault::Error("missing_scope".to_owned());

@@ -62,7 +62,9 @@ pub(super) async fn show_run(
     };
     if let Some(ts) = known {
         inner.progress.with(key, |run| run.ts = Some(ts.clone()));
-        place.bring_up_to_date(&ts, &run, shown, &words).await?;
+        if !place.bring_up_to_date(&ts, &run, shown, &words).await? && !run.is_second {
+            place.replace(&ts, role, &words).await?;
+        }
     } else {
         place.begin(role, &words).await?;
         let now = ConversationSession::Processing;
@@ -129,38 +131,39 @@ impl RunPlace<'_> {
         inner.progress.with(key, |run| {
             (run.ts, run.stream, run.tasks) = (Some(ts.clone()), stage, tasks.clone());
         });
-        self.record_stream(&ts).await
+        self.record_stream(Some(&ts)).await
     }
 
     /// Whoever comes next finds it there.
-    async fn record_stream(&self, ts: &SlackTs) -> Result<(), LaterError> {
+    async fn record_stream(&self, ts: Option<&SlackTs>) -> Result<(), LaterError> {
         let record = |status: &mut ThreadStatus| {
             let shown = status.roles.get_mut(&self.key.1).and_then(|role| role.shown.as_mut());
             if let Some(shown) = shown.filter(|shown| shown.run == self.run) {
-                shown.stream = Some(ts.clone());
+                shown.stream = ts.cloned();
             }
         };
         self.inner.threads.update(&self.key.0, record).await?;
         Ok(())
     }
 
+    /// False where Slack takes no edit of the message.
     async fn bring_up_to_date(
         &self,
         ts: &SlackTs,
         run: &ShownRun,
         shown: &RunMessage,
         words: &ProgressWords<'_>,
-    ) -> Result<(), LaterError> {
+    ) -> Result<bool, LaterError> {
         if run.stream.takes_more() {
             if shown.stream.is_none() {
-                self.record_stream(ts).await?;
+                self.record_stream(Some(ts)).await?;
             }
             let mut tasks = run.tasks.clone();
             let mut chunks = tasks.go_on((&self.key.1, self.run), &shown::task_title(words));
             chunks.push(plan_title(&shown::plan_words(words)));
             if self.stream().append(ts, &chunks).await? {
                 self.inner.progress.with(self.key, |run| run.tasks = tasks);
-                return Ok(());
+                return Ok(true);
             }
         }
         // One that an earlier process has begun may be open.
@@ -173,7 +176,25 @@ impl RunPlace<'_> {
             self.stream().end(ts, &self.metadata()).await?;
             self.inner.progress.with(self.key, |run| run.stream = StreamStage::Over);
         }
-        self.edit_line(ts, words).await?;
+        Ok(self.edit_line(ts, words).await?)
+    }
+
+    /// Posts the line anew in the place of a message that Slack lets nobody edit. Once: the next one may fare no better,
+    /// and people are not to be told of each step.
+    async fn replace(
+        &self,
+        ts: &SlackTs,
+        role: &AgentRole,
+        words: &ProgressWords<'_>,
+    ) -> Result<(), LaterError> {
+        let (inner, key) = (self.inner, self.key);
+        inner.progress.with(key, |run| run.is_second = true);
+        self.delete(ts, false).await?;
+        self.record_stream(None).await?;
+        let _turn = inner.posting.lock(&key.0).await;
+        inner.sent.remove(&key.0, &self.identity());
+        let ts = self.post_line(role, words).await?;
+        inner.progress.with(key, |run| run.ts = Some(ts.clone()));
         Ok(())
     }
 
@@ -203,7 +224,8 @@ impl RunPlace<'_> {
         sent.into_iter().next().ok_or(LaterError::Slow)
     }
 
-    async fn edit_line(&self, ts: &SlackTs, words: &ProgressWords<'_>) -> Result<(), CallError> {
+    /// False where Slack takes no edit of the message.
+    async fn edit_line(&self, ts: &SlackTs, words: &ProgressWords<'_>) -> Result<bool, CallError> {
         let text = shown::progress_text(words);
         let body = json!({
             "channel": self.slack.channel, "ts": ts, "text": text,
@@ -221,8 +243,9 @@ impl RunPlace<'_> {
         };
         match edited {
             // Somebody took it away: it is posted no second time.
-            Err(error) if error.code() == Some("message_not_found") => Ok(()),
-            other => other.map(drop),
+            Err(error) if error.code() == Some("message_not_found") => Ok(true),
+            Err(error) if error.closes_edits() => Ok(false),
+            other => other.map(|_| true),
         }
     }
 

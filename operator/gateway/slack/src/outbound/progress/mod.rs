@@ -85,6 +85,8 @@ pub(crate) struct ShownRun {
     ts: Option<SlackTs>,
     stream: StreamStage,
     tasks: TaskList,
+    /// True once it has taken the place of one that Slack let nobody edit.
+    is_second: bool,
     /// Since when it says what: turns and what is done.
     told: Option<(Instant, u32, String)>,
     /// Not tried again before.
@@ -168,6 +170,7 @@ impl ShownRun {
             ts: None,
             stream: StreamStage::None,
             tasks: TaskList::default(),
+            is_second: false,
             told: None,
             not_before: None,
         }

@@ -109,16 +109,13 @@ pub(crate) async fn show_message(
         Err(error) => return Err(inner.failed(error, &repo).await),
     };
     let Some(ts) = known else {
-        return match &long {
-            Some(long) => post_long(inner, (&thread, &repo), id, long).await,
-            None => post_line(inner, key, id, text, &[]).await.map(drop),
-        };
+        return post_shown(inner, (&thread, &repo), id, (text, long.as_ref())).await;
     };
     let metadata = post::build_metadata(&thread, "", id, NOTICE, 1);
     let mut body =
         json!({"channel": slack.channel, "ts": ts, "text": rendered, "metadata": metadata});
-    if let Some((text, blocks)) = long {
-        (body["text"], body["blocks"]) = (json!(text), blocks);
+    if let Some((text, blocks)) = &long {
+        (body["text"], body["blocks"]) = (json!(text), blocks.clone());
     }
     let account = match inner.account(&repo).await {
         Ok(account) => account,
@@ -127,8 +124,28 @@ pub(crate) async fn show_message(
     match inner.web.post::<Value>(&account.bot, "chat.update", &body).await {
         // Somebody deleted the message: it is not posted a second time.
         Err(error) if error.code() == Some("message_not_found") => Ok(()),
+        Err(error) if error.closes_edits() => {
+            // It would say for good what is over; where it can't be deleted either, the new one stands below it.
+            let old = json!({"channel": slack.channel, "ts": ts});
+            let _ = inner.web.post::<Value>(&account.bot, "chat.delete", &old).await;
+            inner.sent.remove(key, &notice_id(id));
+            post_shown(inner, (&thread, &repo), id, (text, long.as_ref())).await
+        }
         Err(error) => Err(inner.failed(error, &repo).await),
         Ok(_) => Ok(()),
+    }
+}
+
+/// Posts what one message is to show. `long`: its form where it is long.
+async fn post_shown(
+    inner: &Inner,
+    (thread, repo): (&Thread, &Repo),
+    id: &str,
+    (text, long): (&str, Option<&(String, Value)>),
+) -> Result<(), ApiError> {
+    match long {
+        Some(long) => post_long(inner, (thread, repo), id, long).await,
+        None => post_line(inner, &ThreadKey::from(thread), id, text, &[]).await.map(drop),
     }
 }
 
