@@ -124,7 +124,7 @@ pub(crate) fn long_message(text: &str) -> Option<(String, Value)> {
         return None;
     }
     let lines: Vec<&str> = text.lines().collect();
-    let ends = lines.iter().scan(0, |end, line| {
+    let ends = lines.iter().scan(0_usize, |end, line| {
         *end += line.chars().count() + 1;
         Some(*end)
     });
