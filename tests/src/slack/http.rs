@@ -36,6 +36,7 @@ pub(super) fn build_router(inner: Arc<SharedSlack>) -> Router {
         .route("/socket/", get(serve_socket))
         .route("/upload/v1/{file}", post(serve_upload))
         .route("/files-pri/{file}/{name}", get(serve_download))
+        .route("/files-origin/{file}/{name}", get(serve_download))
         .route("/files-tmb/{file}/{name}", get(serve_download))
         .route("/actions/{token}", post(serve_response))
         .with_state(Arc::clone(&inner))
@@ -62,6 +63,7 @@ async fn carry_out_call(inner: Arc<SharedSlack>, name: String, request: Request)
         Some(CallFault::Slow(wait)) => tokio::time::sleep(*wait).await,
         Some(
             CallFault::Error(_)
+            | CallFault::Elsewhere
             | CallFault::Explained(..)
             | CallFault::SlowReply(_)
             | CallFault::LostReply,
@@ -266,13 +268,17 @@ async fn serve_upload(State(inner): Shared, Path(id): Path<String>, request: Req
 
 async fn serve_download(
     State(inner): Shared,
-    Path((file, _name)): Path<(String, String)>,
+    Path((file, name)): Path<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
     match inner.update(|core| core.limits.ordered("files.download")) {
         Some(CallFault::Http(status)) => return proxy_error(status),
         Some(CallFault::RateLimited { retry_after }) => return rate_limited(retry_after),
+        Some(CallFault::Elsewhere) => {
+            let to = format!("/files-origin/{file}/{name}");
+            return (StatusCode::FOUND, [(header::LOCATION, to)]).into_response();
+        }
         _ => {}
     }
     let id = file.rsplit('-').next().unwrap_or_default().to_owned();

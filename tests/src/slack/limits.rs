@@ -38,6 +38,8 @@ pub enum CallFault {
     Explained(String, Vec<String>),
     /// An answer of the proxy in front of Slack: this HTTP status and some HTML.
     Http(u16),
+    /// A download is sent to another host of Slack's, which wants the token, too.
+    Elsewhere,
     /// The call is carried out after this long.
     Slow(Duration),
     /// The call is carried out, and answered after this long.

@@ -29,7 +29,7 @@ pub(crate) fn failed_download(status: StatusCode) -> CallError {
             let what = format!("status {number}");
             CallError::Failed { method: DOWNLOAD, what, lost: false }
         }
-        // Without the scope, Slack redirects to its sign-in page.
+        // Without the scope, Slack redirects to its sign-in page, which is no place of a file.
         _ => refused_download(format!("http_{number}")),
     }
 }

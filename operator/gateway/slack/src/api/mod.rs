@@ -11,6 +11,7 @@ pub(crate) mod conversation_pages;
 pub(crate) mod cursor;
 pub(crate) mod download_error;
 pub(crate) mod explain;
+pub(crate) mod file_place;
 pub(crate) mod groups_read;
 pub(crate) mod known_channels;
 pub(crate) mod lenient;

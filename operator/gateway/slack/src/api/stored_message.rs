@@ -97,6 +97,9 @@ impl SharedMessage {
         let mut file = FieldReader::new(value, path, unread);
         let named = file.take::<String>("name").filter(|name| !name.is_empty());
         let titled = file.take::<String>("title");
+        // The other address leads a browser to a page for some types.
+        let direct = file.take_filled("url_private_download");
+        let url_private = direct.or_else(|| file.take_filled("url_private"));
         let thumb = THUMBS.iter().find_map(|(side, name)| {
             Some(SlackThumb { side: *side, url: file.take_filled(name)? })
         });
@@ -105,7 +108,7 @@ impl SharedMessage {
             name: named.or(titled).unwrap_or_default(),
             mimetype: file.take("mimetype").unwrap_or_default(),
             size: file.take("size").unwrap_or_default(),
-            url_private: file.take_filled("url_private"),
+            url_private,
             mode: file.take("mode").unwrap_or_default(),
             file_access: file.take("file_access").unwrap_or_default(),
             thumb,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codebutler_gateway_core::dial::{DialReach, OutsideDialer, find_trouble};
 use codebutler_gateway_core::github::text::one_line;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,6 +17,7 @@ pub(crate) use crate::api::call_error::{CallError, EPHEMERAL};
 use crate::api::download_error::{
     DOWNLOAD, EXTERNAL, SIGN_IN, failed_download, is_page_instead, refused_download,
 };
+use crate::api::file_place::{FilePlace, HOPS, next_place};
 use crate::api::queue::{CallQueue, CallTurn, CallUrgency, QueuedCall};
 use crate::api::scopes::TokenScopes;
 use crate::metrics::SlackMetrics;
@@ -230,9 +231,7 @@ impl SlackWeb {
         if !self.is_slack(&url) {
             return Err(refused_download(EXTERNAL));
         }
-        let request = self.http().get(url).timeout(limit).bearer_auth(token.expose());
-        let answer =
-            request.send().await.map_err(|error| failed_call(DOWNLOAD, unsent_reason(&error)))?;
+        let answer = self.request_file(token, url, limit).await?;
         let sent = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_page = is_page_instead(kind, sent.unwrap_or_default());
         let refusal = if answer.status().is_success() {
@@ -242,6 +241,28 @@ impl SlackWeb {
         };
         self.count(DOWNLOAD, if refusal.is_none() { "ok" } else { "refused" });
         refusal.map_or(Ok(answer), Err)
+    }
+
+    /// Requests a file, at the places to which Slack sends who asks for it.
+    async fn request_file(
+        &self,
+        token: &SlackToken,
+        url: Url,
+        limit: Duration,
+    ) -> Result<reqwest::Response, CallError> {
+        let (mut place, mut hops) = (FilePlace { url, wants_token: true }, 0);
+        loop {
+            let request = self.http().get(place.url.clone()).timeout(limit);
+            let request =
+                if place.wants_token { request.bearer_auth(token.expose()) } else { request };
+            let sent = request.send().await;
+            let answer = sent.map_err(|error| failed_call(DOWNLOAD, unsent_reason(&error)))?;
+            let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let location = location.filter(|_| answer.status().is_redirection() && hops < HOPS);
+            let next = location.and_then(|to| next_place(&place.url, to, |url| self.is_slack(url)));
+            let Some(next) = next else { return Ok(answer) };
+            (place, hops) = (next, hops + 1);
+        }
     }
 
     /// True for Slack's own host or one under it, such as `files.slack.com`: nothing else gets the token.

@@ -174,6 +174,18 @@ async fn a_page_in_the_place_of_a_file_is_not_read_as_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_another_host_of_slack_has_is_read_there() {
+    let desk = Desk::start().await;
+    desk.slack.fail_next("files.download", 2, &CallFault::Elsewhere);
+    let story = ("story.txt", &b"the whole story"[..]);
+    let (root, _) = desk.slack.upload_as(&desk.ana, &desk.channel, None, "look", story).unwrap();
+    desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
+    let told = desk.newest(&root).await.text;
+    assert!(told.contains("the whole story"), "{told}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_preview_of_a_link_is_not_doubled() {
     let desk = Desk::start().await;
     let story = desk.says(None, "the button is blue");
