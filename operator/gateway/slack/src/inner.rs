@@ -203,20 +203,30 @@ impl Inner {
     }
 
     /// The error itself, or that the channel is archived: Slack takes apps out of it then, and invites none.
-    async fn find_archived(&self, error: AccessError, repo: &Repo) -> AccessError {
+    pub(crate) async fn find_archived(&self, error: AccessError, repo: &Repo) -> AccessError {
         let AccessError::Call(CallError::Refused { method, code, .. }) = &error else {
             return error;
         };
         let (method, is_out) = (*method, code == "not_in_channel");
         let (true, Some(channel)) = (is_out, repo.channel()) else { return error };
-        let Ok(account) = self.account(repo).await else { return error };
-        match conversation_pages::is_archived(&self.web, &account.bot, channel).await {
-            Ok(true) => {
-                let (code, needed, said) = ("is_archived".to_owned(), None, None);
-                CallError::Refused { method, code, needed, said }.into()
-            }
-            _ => error,
+        let is_archived = match self.channels.was_archived(channel) {
+            Some(known) => known,
+            None => self.ask_archived(repo, channel).await,
+        };
+        if !is_archived {
+            return error;
         }
+        let (code, needed, said) = ("is_archived".to_owned(), None, None);
+        CallError::Refused { method, code, needed, said }.into()
+    }
+
+    /// Asks Slack if a channel is archived, which all its threads want to know at once.
+    async fn ask_archived(&self, repo: &Repo, channel: &str) -> bool {
+        let Ok(account) = self.account(repo).await else { return false };
+        let asked = conversation_pages::is_archived(&self.web, &account.bot, channel).await;
+        let is_archived = matches!(asked, Ok(true));
+        self.channels.note_archived(channel, is_archived);
+        is_archived
     }
 
     /// Thread and Repo of a conversation.

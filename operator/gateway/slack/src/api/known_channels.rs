@@ -14,6 +14,9 @@ use crate::api::web::{CallError, SlackToken};
 /// Time for which it is told that somebody else uses the same app.
 const SHARED: Duration = Duration::from_hours(1);
 
+/// Time for which Slack is not asked again if a channel without the app is archived.
+const ASKED: Duration = Duration::from_secs(30);
+
 /// Channels and apps beyond what Kubernetes says of them.
 #[derive(Default)]
 pub(crate) struct KnownChannels {
@@ -27,6 +30,8 @@ pub(crate) struct KnownChannels {
     shared: Mutex<HashMap<String, Instant>>,
     /// Apps, by their app token, for which no socket opens, and why.
     silent: Mutex<HashMap<String, CallError>>,
+    /// Channels that the app is not in: when Slack was asked, and true if they are archived.
+    archived: Mutex<HashMap<String, (Instant, bool)>>,
 }
 
 impl KnownChannels {
@@ -80,6 +85,18 @@ impl KnownChannels {
         self.silent.lock().get(app.expose()).cloned()
     }
 
+    /// Takes note of what Slack says of a channel that the app is not in.
+    pub(crate) fn note_archived(&self, channel: &str, is_archived: bool) {
+        self.archived.lock().insert(channel.to_owned(), (Instant::now(), is_archived));
+    }
+
+    /// What Slack said of such a channel a moment ago.
+    pub(crate) fn was_archived(&self, channel: &str) -> Option<bool> {
+        let archived = self.archived.lock();
+        let (asked, is_archived) = archived.get(channel)?;
+        (asked.elapsed() < ASKED).then_some(*is_archived)
+    }
+
     /// True if somebody else uses an app too, as far as was seen lately.
     pub(crate) fn is_shared_app(&self, user: &str) -> bool {
         self.shared.lock().get(user).is_some_and(|seen| seen.elapsed() < SHARED)
@@ -117,5 +134,8 @@ mod tests {
         );
         known.note_socket(&app, None);
         assert_eq!(known.socket_trouble(&app), None);
+        assert_eq!(known.was_archived("C01"), None);
+        known.note_archived("C01", true);
+        assert_eq!((known.was_archived("C01"), known.was_archived("C02")), (Some(true), None));
     }
 }

@@ -160,6 +160,7 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
             }
             Err(error) => {
                 fine = false;
+                let error = Box::pin(inner.find_archived(error, &repo)).await;
                 inner.reach.tell(&repo, Err(explain::explain_condition(&error, &repo))).await;
             }
         }

@@ -90,6 +90,24 @@ async fn a_channel_that_the_app_was_taken_out_of_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_channel_without_the_app_slack_is_not_asked_for_each_post() {
+    const INFO: &str = "conversations.info";
+    let desk = Desk::start().await;
+    let root = desk.said("please plan").await;
+    let pm = desk.caller(&root, "pm").await;
+    desk.slack.remove_member(&desk.channel, &desk.slack.bot_user_id()).unwrap();
+    let before = desk.slack.calls(INFO);
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let refused = desk.service().post(&pm, &post(key, "Here I am."), None).await.unwrap_err();
+        assert!(refused.message.contains("invite"), "{}", refused.message);
+    }
+    // One for all of them, and one of a reading back that may have begun meanwhile.
+    let asked = desk.slack.calls(INFO) - before;
+    assert!((1..=2).contains(&asked), "{asked}");
+    desk.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_app_whose_socket_mode_is_off_says_so_until_it_is_on_again() {
     let desk = Desk::start().await;
     desk.cursor().await;
