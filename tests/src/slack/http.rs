@@ -63,6 +63,7 @@ async fn carry_out_call(inner: Arc<SharedSlack>, name: String, request: Request)
         Some(CallFault::Slow(wait)) => tokio::time::sleep(*wait).await,
         Some(
             CallFault::Error(_)
+            | CallFault::BreakLate(_)
             | CallFault::Elsewhere
             | CallFault::Explained(..)
             | CallFault::SlowReply(_)
@@ -91,6 +92,13 @@ async fn carry_out_call(inner: Arc<SharedSlack>, name: String, request: Request)
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.to_owned()),
         _ => args.text("token"),
     };
+    if let Some(CallFault::BreakLate(wait)) = fault {
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            let _ = inner.update(|core| run_method(core, method, given.as_deref(), &args));
+        });
+        return break_connection();
+    }
     let done = inner.update(|core| run_method(core, method, given.as_deref(), &args));
     if fault == Some(CallFault::LostReply) {
         return break_connection();

@@ -46,6 +46,8 @@ pub enum CallFault {
     SlowReply(Duration),
     /// The connection breaks before the call is carried out.
     BreakBefore,
+    /// The connection breaks, and the call is carried out after this long.
+    BreakLate(Duration),
     /// The call is carried out, then the connection breaks: the caller can't know.
     LostReply,
 }

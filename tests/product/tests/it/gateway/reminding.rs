@@ -93,4 +93,10 @@ async fn what_was_posted_for_somebody_who_went_away_meanwhile_is_not_posted_agai
     notice("late").await.unwrap();
     eventually("it is in Slack", || async { told("late") > 0 }).await;
     assert_eq!((told("late"), world.slack.calls(POST)), (1, before + 1));
+
+    // Slack breaks the connection off, and takes the message in all the same.
+    let before = world.slack.calls(POST);
+    world.slack.fail_next(POST, 1, &CallFault::BreakLate(Duration::from_secs(1)));
+    notice("broken off").await.unwrap();
+    assert_eq!((told("broken off"), world.slack.calls(POST)), (1, before + 1));
 }

@@ -21,7 +21,7 @@ use crate::{Inner, own_metadata};
 
 /// Threads whose keys are remembered.
 const REMEMBERED: usize = 512;
-/// Time after which a post whose caller went away is in Slack, or never will be.
+/// Time after which a post whose caller went away, or whose answer was lost, is in Slack or never will be.
 const SETTLES: Duration = Duration::from_secs(2);
 
 /// Keys of what is in Slack, by Thread: complete for every Thread that is in the map.
