@@ -90,7 +90,7 @@ impl KnownChannels {
         self.archived.lock().insert(channel.to_owned(), (Instant::now(), is_archived));
     }
 
-    /// What Slack said of such a channel a moment ago.
+    /// Slack's answer about such a channel, if it is from a moment ago.
     pub(crate) fn was_archived(&self, channel: &str) -> Option<bool> {
         let archived = self.archived.lock();
         let (asked, is_archived) = archived.get(channel)?;

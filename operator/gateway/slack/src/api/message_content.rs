@@ -1,4 +1,4 @@
-//! What a message brings beside its text, and what an edit has changed of it. Pure.
+//! Content of a message beside its text, and the changes of an edit to it. Pure.
 
 use codebutler_slack_text::{AttachedKind, AttachedText, is_table_block, shown_text};
 use serde_json::Value;

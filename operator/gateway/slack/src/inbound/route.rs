@@ -69,7 +69,7 @@ pub(crate) enum RouteAction {
         ts: SlackTs,
         /// Time of the change, if Slack sends it.
         at: Option<SlackTs>,
-        /// What it says now; None: nothing else, or it was deleted.
+        /// Its words now; None: they are the same, or it was deleted.
         said: Option<PersonMessage>,
     },
     /// A person reacted to a message with something that may be an answer.
@@ -216,7 +216,7 @@ pub(crate) fn route_change(changed: &MessageChange, channels: &[RepoChannel]) ->
         return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
     let before = &changed.before;
-    // What Slack adds to a message is nobody's request, nor is what changes beside words that were a decision.
+    // An addition of Slack's own is nobody's request, nor is a change beside words that were a decision.
     let is_decided = read_said(before, user, channel).intent.is_some();
     let says_more = |now: &&StoredMessage| {
         let is_same = is_decided && now.text == before.text;
