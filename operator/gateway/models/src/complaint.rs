@@ -106,7 +106,8 @@ impl ProviderComplaint {
                 }
                 self.param = self.param.take().or_else(|| read_param(value));
                 self.window = self.window.or_else(|| read_window(&value["n_ctx"]));
-                for name in ["message", "msg", "error", "detail", "errors"] {
+                // The second is Amazon's.
+                for name in ["message", "Message", "msg", "error", "detail", "errors"] {
                     if let Some(inner) = fields.get(name) {
                         self.take(inner, depth);
                     }
@@ -265,6 +266,7 @@ mod tests {
             (r#"[{"error":{"code":400,"message":"a b","status":"INVALID_ARGUMENT"}}]"#, "a b"),
             (r#"{"object":"error","message":"a b","type":"BadRequestError","code":400}"#, "a b"),
             (r#"{"error":"a b"}"#, "a b"),
+            (r#"{"Message":"a b"}"#, "a b"),
             (r#"{"detail":"a b"}"#, "a b"),
             (
                 r#"{"detail":[{"loc":["body","usage"],"msg":"a b","type":"extra_forbidden"}]}"#,

@@ -117,6 +117,9 @@ pub(super) const CREDIT: &[&str] = &[
     "spend alert threshold",
     "budget has been exceeded",
     "account is in good standing",
+    "free tier of the model has been exhausted",
+    "free quota has been exhausted",
+    "usage limit for this billing cycle",
 ];
 
 /// Codes of OpenAI, Moonshot, Groq, Alibaba and LiteLLM for an account that does not pay.
@@ -127,10 +130,11 @@ pub(super) const CREDIT_KINDS: &[&str] = &[
     "exceeded_current_quota_error",
     "blocked_api_access",
     "arrearage",
+    "allocationquota.freetieronly",
     "budget_exceeded",
 ];
 
-/// Words that a key is right and lacks a right: OpenAI's, Bedrock's and LiteLLM's.
+/// Words that a key is right and lacks a right: OpenAI's, LiteLLM's, Bedrock's, Alibaba's and Kimi's.
 pub(super) const DENIED: &[&str] = &[
     "does not have access to model",
     "don't have access to the model",
@@ -138,10 +142,21 @@ pub(super) const DENIED: &[&str] = &[
     "insufficient permissions",
     "must be verified to use",
     "not allowed to access model",
+    "is not authorized to perform",
+    "model access is denied",
+    "use case details have not been submitted",
+    "access to model denied",
+    "only available for coding agents",
 ];
 
-pub(super) const DENIED_KINDS: &[&str] =
-    &["key_model_access_denied", "team_model_access_denied", "accessdeniedexception"];
+/// The last two are Bedrock's beside OpenAI's models, and Alibaba's.
+pub(super) const DENIED_KINDS: &[&str] = &[
+    "key_model_access_denied",
+    "team_model_access_denied",
+    "accessdeniedexception",
+    "permission_denied_error",
+    "accessdenied.unpurchased",
+];
 
 /// Words of servers that can't read the call which a model wrote: Groq's, llama.cpp's and Ollama's.
 pub(super) const GENERATED: &[&str] = &[
@@ -153,12 +168,13 @@ pub(super) const GENERATED: &[&str] = &[
 
 pub(super) const GENERATED_KINDS: &[&str] = &["tool_use_failed", "output_parse_failed"];
 
-/// Words about a model that is served by OpenAI's Responses API alone.
+/// Words about a model that is served by OpenAI's Responses API alone; the last ones are Azure's.
 pub(super) const OTHER_API: &[&str] = &[
     "only supported in v1/responses",
     "not a chat model",
     "not supported in the v1/chat/completions",
     "not accessible via the /chat/completions",
+    "chatcompletion operation does not work with the specified model",
 ];
 
 /// OpenRouter's error types for pictures that a model was to be shown.
@@ -226,8 +242,9 @@ pub(super) const UNKNOWN_KINDS: &[&str] = &["model_not_found", "not_found_error"
 pub(super) const NO_PATH: &[&str] =
     &["not found", "404 page not found", "file not found", "method not allowed", "no such route"];
 
-/// Words about where somebody is, which no key changes.
-pub(super) const PLACE: &[&str] = &["country", "region", "territory"];
+/// Words about where somebody is, which no key changes: the last ones are those of Azure's networks.
+pub(super) const PLACE: &[&str] =
+    &["country", "region", "territory", "virtual network", "public access is disabled"];
 
 /// Chat templates that insist on a form, and engines that fail in one.
 pub(super) const TEMPLATE: &[&str] = &[

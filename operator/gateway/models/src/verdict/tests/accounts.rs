@@ -85,12 +85,57 @@ fn an_account_that_is_not_paid_for_says_so_in_many_words() {
             r#"{"error":{"message":"Budget has been exceeded! Current cost: 26.075, Max budget: 0.25","type":"budget_exceeded","param":null,"code":"400"}}"#,
             Credit,
         ),
+        (
+            403,
+            r#"{"error":{"message":"The free tier of the model has been exhausted. If you wish to continue access the model on a paid basis, please disable the \"use free tier only\" mode in the management console.","type":"AllocationQuota.FreeTierOnly","param":null,"code":"AllocationQuota.FreeTierOnly"}}"#,
+            Credit,
+        ),
+        (
+            403,
+            r#"{"error":{"message":"You've reached your usage limit for this billing cycle"}}"#,
+            Credit,
+        ),
+        (
+            500,
+            r#"{"type":"error","error":{"type":"api_error","message":"insufficient balance (1008)"}}"#,
+            Credit,
+        ),
     ]);
 }
 
 #[test]
 fn a_key_that_lacks_a_right_is_not_a_wrong_one() {
     check(&[
+        (
+            403,
+            r#"{"Message":"User: arn:aws:iam::1:user/x is not authorized to perform: bedrock:InvokeModel on resource: y because no identity-based policy allows the bedrock:InvokeModel action"}"#,
+            Forbidden,
+        ),
+        (
+            404,
+            r#"{"message":"Model use case details have not been submitted for this account. Fill out the Anthropic use case details form before using the model. If you have already filled out the form, try again in 15 minutes."}"#,
+            Forbidden,
+        ),
+        (
+            401,
+            r#"{"error":{"code":"access_denied","message":"openai.gpt-5.6-sol is not available for this account.","type":"permission_denied_error"}}"#,
+            Forbidden,
+        ),
+        (
+            403,
+            r#"{"error":{"message":"Access to model denied. Please make sure you are eligible for using the model.","type":"AccessDenied.Unpurchased","code":"AccessDenied.Unpurchased"}}"#,
+            Forbidden,
+        ),
+        (
+            403,
+            r#"{"error":{"code":"403","message":"Access denied due to Virtual Network/Firewall rules."}}"#,
+            Strange,
+        ),
+        (
+            403,
+            r#"{"error":{"code":"403","message":"Public access is disabled. Please configure private endpoint."}}"#,
+            Strange,
+        ),
         (
             403,
             r#"{"error":{"message":"Project `proj_x` does not have access to model `gpt-5.6`","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#,
@@ -135,6 +180,11 @@ fn a_model_of_another_api_is_told_from_one_that_nobody_knows() {
         (
             404,
             r#"{"error":{"message":"This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?","type":"invalid_request_error","param":"model","code":null}}"#,
+            OtherApi,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"OperationNotSupported","message":"The chatCompletion operation does not work with the specified model, gpt-5.1-codex. Please choose different model and try again."}}"#,
             OtherApi,
         ),
         (400, r#"{"message":"The provided model identifier is invalid."}"#, UnknownModel),
