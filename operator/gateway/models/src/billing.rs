@@ -261,7 +261,10 @@ pub fn told_call(model: &str, usage: &TokenUsage) -> ModelCall {
 /// Finds the failure in an answer that came with status 200: an error in its place, or in its
 /// choice, where no words came before it.
 pub fn find_failure(body: &[u8]) -> Option<ProviderComplaint> {
-    memmem::find(body, b"\"error\"")?;
+    let has = |name: &[u8]| memmem::find(body, name).is_some();
+    if !has(b"\"error\"") && !has(b"\"base_resp\"") {
+        return None;
+    }
     let answer: Value = serde_json::from_slice(body).ok()?;
     if !answer["error"].is_null() {
         return Some(complaint::complaint_of(&json!({"error": answer["error"]})));
@@ -270,6 +273,10 @@ pub fn find_failure(body: &[u8]) -> Option<ProviderComplaint> {
     let broke_off = !choice["error"].is_null() || choice["finish_reason"] == "error";
     let message = &choice["message"];
     let says = message["content"].as_str().is_some_and(|text| !text.trim().is_empty());
+    let base = &answer["base_resp"];
+    if complaint::is_failed(base) && !says && message["tool_calls"].is_null() {
+        return Some(complaint::complaint_of(&json!({"base_resp": base})));
+    }
     (broke_off && !says).then(|| complaint::complaint_of(&json!({"error": choice["error"]})))
 }
 

@@ -459,7 +459,8 @@ async fn finish_call(
                     let subject =
                         CallSubject { model: &made.model, id: &id, role: &role, nearest: &nearest };
                     let status = complaint.status.unwrap_or(200);
-                    let error = upstream.tell(&subject, status, classify_inner(complaint));
+                    let refusal = classify_inner(complaint, Timestamp::now());
+                    let error = upstream.tell(&subject, status, refusal);
                     let catalog = &gateway.models.catalog;
                     let routed = catalog.route(&caller.repo, &made.model);
                     catalog.learn_window(&caller.repo, &routed, error.window());

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::piece::find_usage;
 use self::piece::read_piece;
 use super::billing::{self, ProviderBill};
+use super::complaint;
 use super::request::SIGNATURES;
 
 /// Longest line that is looked into: pictures come in one piece.
@@ -250,6 +251,9 @@ impl StreamedAnswer {
         if chunk.get("object").is_some_and(|object| object == "error") {
             self.error = Some(chunk.into());
             return;
+        }
+        if let Some(base) = chunk.get("base_resp").filter(|base| complaint::is_failed(base)) {
+            self.error = Some(json!({"message": base["status_msg"], "base_resp": base}));
         }
         let mut has_usage = false;
         if memmem::find(data, b"\"usage\"").is_some()

@@ -1,9 +1,14 @@
 //! Reads a provider's error bodies: the words and codes of OpenRouter, OpenAI, Anthropic, Google,
 //! vLLM, Ollama and those who speak like them. Pure; what comes out is not masked yet.
 
+mod minimax;
+
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
+
+pub use self::minimax::is_failed;
 
 /// Bytes of a refusal that are read.
 pub const READ: usize = 8 * 1024;
@@ -27,6 +32,8 @@ pub struct ProviderComplaint {
     pub text: String,
     /// Wait before the next request, as asked for.
     pub after: Option<Duration>,
+    /// End of the limit that was reached, where it is told as a time.
+    pub reset: Option<Timestamp>,
     /// True if the body is a web page: what a proxy answers, and no model API.
     pub is_page: bool,
     /// Tokens that the model takes, where the refusal names them.
@@ -104,6 +111,12 @@ impl ProviderComplaint {
                 for name in ["retry_after", "retryDelay"] {
                     self.wait(&value[name]);
                 }
+                let base = &value["base_resp"];
+                if let Some((status, kind)) = minimax::read_failure(base) {
+                    self.status = self.status.or(Some(status));
+                    self.kinds.push(kind.to_owned());
+                    self.take(&base["status_msg"], depth);
+                }
                 self.param = self.param.take().or_else(|| read_param(value));
                 self.window = self.window.or_else(|| read_window(&value["n_ctx"]));
                 // The second is Amazon's.
@@ -129,6 +142,8 @@ impl ProviderComplaint {
             self.kind(&metadata[name]);
         }
         self.wait(&metadata["retry_after"]);
+        let reset = read_reset(&metadata["headers"]["X-RateLimit-Reset"]);
+        self.reset = self.reset.or(reset);
         let flagged = metadata["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty());
         if flagged || metadata["flagged_input"].is_string() {
             self.kinds.push("flagged".to_owned());
@@ -219,6 +234,12 @@ fn read_param(error: &Value) -> Option<String> {
     Some(plain_words(&param)).filter(|param| !param.is_empty() && param.len() <= LONGEST_PARAM)
 }
 
+/// A time in milliseconds since 1970, in quotes or not.
+fn read_reset(value: &Value) -> Option<Timestamp> {
+    let quoted = value.as_str().and_then(|text| text.parse().ok());
+    Timestamp::from_millisecond(value.as_i64().or(quoted)?).ok()
+}
+
 fn read_window(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
 }
@@ -267,6 +288,8 @@ mod tests {
             (r#"{"object":"error","message":"a b","type":"BadRequestError","code":400}"#, "a b"),
             (r#"{"error":"a b"}"#, "a b"),
             (r#"{"Message":"a b"}"#, "a b"),
+            (r#"{"base_resp":{"status_code":1004,"status_msg":"a b"}}"#, "a b"),
+            (r#"{"base_resp":{"status_code":0,"status_msg":"success"}}"#, ""),
             (r#"{"detail":"a b"}"#, "a b"),
             (
                 r#"{"detail":[{"loc":["body","usage"],"msg":"a b","type":"extra_forbidden"}]}"#,

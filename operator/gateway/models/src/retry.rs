@@ -32,6 +32,12 @@ pub fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     Some(wait.min(LONGEST_ASKED))
 }
 
+/// The wait until a time, unless that is past.
+pub fn wait_until(time: Timestamp, now: Timestamp) -> Option<Duration> {
+    let wait = Duration::try_from(time.duration_since(now)).ok()?;
+    Some(wait.min(LONGEST_ASKED)).filter(|wait| !wait.is_zero())
+}
+
 fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
 }

@@ -89,16 +89,15 @@ pub fn classify_answer(
     now: Timestamp,
 ) -> ModelRefusal {
     let complaint = complaint::read_complaint(body);
-    let after = retry::asked_wait(headers, now).or(complaint.after);
-    let after = after.or_else(|| retry::worded_wait(&complaint.text).filter(|_| status == 429));
+    let after = retry::asked_wait(headers, now).or_else(|| told_wait(status, &complaint, now));
     let verdict = judge_complaint(status, &complaint, after);
     ModelRefusal::new(verdict, after, complaint)
 }
 
 /// Judges an error that came with status 200: by the status that it names itself.
-pub fn classify_inner(complaint: ProviderComplaint) -> ModelRefusal {
-    let after = complaint.after;
+pub fn classify_inner(complaint: ProviderComplaint, now: Timestamp) -> ModelRefusal {
     let status = complaint.status.unwrap_or(if complaint.is_page { 200 } else { 0 });
+    let after = told_wait(status, &complaint, now);
     let verdict = judge_words(status, &complaint, after).unwrap_or_else(|| {
         match judge_status(status, &complaint) {
             // It had begun. Nothing says that the next time is not better.
@@ -109,6 +108,13 @@ pub fn classify_inner(complaint: ProviderComplaint) -> ModelRefusal {
         }
     });
     ModelRefusal::new(verdict, after, complaint)
+}
+
+/// The wait that a complaint asks for: in a field, or of a limit's end or in words alone.
+fn told_wait(status: u16, complaint: &ProviderComplaint, now: Timestamp) -> Option<Duration> {
+    let reset = complaint.reset.and_then(|reset| retry::wait_until(reset, now));
+    let limit = || reset.or_else(|| retry::worded_wait(&complaint.text));
+    complaint.after.or_else(|| limit().filter(|_| status == 429))
 }
 
 fn judge_complaint(

@@ -326,6 +326,21 @@ fn no_piece_is_missing_in_an_answer() {
 }
 
 #[test]
+fn a_failure_of_minimax_is_an_error_and_its_success_is_none() {
+    let base = |code: u32| json!({"status_code": code, "status_msg": "insufficient balance"});
+    let failed = json!({"choices": null, "base_resp": base(1008)});
+    let answer = whole(&[failed], "").unwrap();
+    assert_eq!(answer["error"]["message"], "insufficient balance");
+    let mut done = finish("stop");
+    done["base_resp"] = base(0);
+    let answer = whole(&[piece(&json!({"content": "a"})), done], "").unwrap();
+    assert_eq!(
+        (&answer["error"], &answer["choices"][0]["message"]["content"]),
+        (&Value::Null, &json!("a"))
+    );
+}
+
+#[test]
 fn an_error_is_one_in_whatever_form_and_an_empty_word_is_no_end() {
     for stream in [
         "error: {\"code\":500,\"message\":\"gone\"}\n\n",

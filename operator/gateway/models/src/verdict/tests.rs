@@ -6,13 +6,13 @@ use super::AnswerVerdict::*;
 use super::*;
 
 const NOTHING: &[(&str, &str)] = &[];
+const NOW: &str = "2026-11-22T10:00:00Z";
 
 fn judged(status: u16, headers: &[(&'static str, &str)], body: &str) -> ModelRefusal {
     let headers = headers.iter().map(|(name, value)| {
         (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
     });
-    let now = "2026-11-22T10:00:00Z".parse().unwrap();
-    classify_answer(status, &headers.collect(), body.as_bytes(), now)
+    classify_answer(status, &headers.collect(), body.as_bytes(), NOW.parse().unwrap())
 }
 
 /// Status, body, and what it means.
@@ -400,7 +400,7 @@ fn an_error_inside_an_answer_counts_by_its_own_code() {
         ),
     ] {
         let complaint = complaint::complaint_of(&serde_json::from_str(error).unwrap());
-        assert_eq!(classify_inner(complaint).verdict, verdict, "{error}");
+        assert_eq!(classify_inner(complaint, NOW.parse().unwrap()).verdict, verdict, "{error}");
     }
 }
 
@@ -444,7 +444,11 @@ fn every_declared_error_type_has_its_meaning() {
         let body = format!(r#"{{"error":{error}}}"#);
         assert_eq!(judged(400, NOTHING, &body).verdict, expected, "{kind}");
         let inner = complaint::complaint_of(&serde_json::from_str(&error).unwrap());
-        assert_eq!(classify_inner(inner).verdict, expected, "{kind} inside an answer");
+        assert_eq!(
+            classify_inner(inner, NOW.parse().unwrap()).verdict,
+            expected,
+            "{kind} inside an answer"
+        );
     }
 }
 

@@ -38,6 +38,54 @@ fn a_limit_of_a_minute_is_told_from_an_empty_account() {
 }
 
 #[test]
+fn a_limit_says_when_it_ends_wherever_it_is_told() {
+    // Forty seconds from now.
+    const RESET: u64 = 1_795_341_640_000;
+    let free = |reset: u64| {
+        format!(
+            r#"{{"error":{{"message":"Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day","code":429,"metadata":{{"headers":{{"X-RateLimit-Limit":"50","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"{reset}"}},"limit_source":"openrouter_free_tier_daily"}}}}}}"#
+        )
+    };
+    let limited = |body: &str| {
+        let outer = judged(429, NOTHING, body);
+        let answer: serde_json::Value = serde_json::from_str(body).unwrap();
+        // In the middle of a stream, whose status is 200.
+        let inner = classify_inner(complaint::complaint_of(&answer["error"]), NOW.parse().unwrap());
+        assert_eq!((outer.verdict, inner.verdict), (Again, Again), "{body}");
+        assert_eq!(outer.after, inner.after, "{body}");
+        outer.after.map(|wait| wait.as_secs())
+    };
+    assert_eq!(limited(&free(RESET)), Some(40));
+    assert_eq!(limited(&free(RESET + 86_400_000)), Some(3_600), "nobody waits for longer");
+    assert_eq!(limited(&free(RESET - 86_400_000)), None, "it is past");
+    let worded =
+        r#"{"error":{"message":"Rate limit reached. Please try again in 1m30s.","code":429}}"#;
+    assert_eq!(limited(worded), Some(90));
+}
+
+#[test]
+fn minimax_tells_of_failures_beside_a_status_of_success() {
+    for (code, verdict) in [
+        (1002, Again),
+        (1004, Key),
+        (1008, Credit),
+        (1026, Content),
+        (1033, Again),
+        (2013, Request),
+        (2049, Key),
+    ] {
+        let body = format!(
+            r#"{{"choices":null,"base_resp":{{"status_code":{code},"status_msg":"m ({code})"}}}}"#
+        );
+        let failure = crate::billing::find_failure(body.as_bytes()).unwrap();
+        let refusal = classify_inner(failure, NOW.parse().unwrap());
+        assert_eq!((refusal.verdict, refusal.said), (verdict, format!("m ({code})")));
+    }
+    let done = r#"{"choices":[{"message":{"content":"a"}}],"base_resp":{"status_code":0,"status_msg":""}}"#;
+    assert_eq!(crate::billing::find_failure(done.as_bytes()), None);
+}
+
+#[test]
 fn an_account_that_is_not_paid_for_says_so_in_many_words() {
     check(&[
         (
@@ -201,7 +249,8 @@ fn what_a_model_wrote_wrongly_may_be_right_the_next_time() {
     let failed = r#"{"message":"Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=x"}"#;
     assert_eq!(judged(400, NOTHING, &format!(r#"{{"error":{failed}}}"#)).verdict, Unanswered);
     let inner = |error: &str| {
-        classify_inner(complaint::complaint_of(&serde_json::from_str(error).unwrap()))
+        let complaint = complaint::complaint_of(&serde_json::from_str(error).unwrap());
+        classify_inner(complaint, NOW.parse().unwrap())
     };
     assert_eq!(inner(failed).verdict, Unanswered);
     check(&[
