@@ -28,7 +28,7 @@ use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
 use super::facts::route::RoutedModel;
 use super::job::ModelJob;
-use super::params::SentParams;
+use super::mend::{known_params, learn_params, mend_shape};
 use super::prepare::RequestShape;
 use super::slow::AnswerPatience;
 use super::stream::{self, BUFFER, EndedStream};
@@ -37,9 +37,6 @@ use super::upstream::{self, CallSubject, ModelError, ModelUpstream, UpstreamRequ
 use super::verdict::{AnswerVerdict, ModelRefusal, classify_inner};
 use crate::budget::{BilledCall, OpenError};
 use crate::services::ModelServices;
-
-/// Shortest answer, in tokens, that is worth asking for where the credit is low.
-const WORTH: u32 = 1_000;
 
 pub(crate) enum ModelReply {
     Whole {
@@ -253,7 +250,7 @@ async fn begin_call<'a>(
         session: &session,
         affordable: None,
         collects: collects_answer(gateway, caller, job, (&upstream, model)),
-        params: known_params(gateway, &routed),
+        params: known_params(gateway, caller, &routed),
     };
     let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
     let role = caller.role.name_any();
@@ -287,6 +284,7 @@ async fn begin_call<'a>(
                 if let Some(id) = upstream::id_of(&response) {
                     call.known_as(id);
                 }
+                learn_params(gateway, caller, &routed, shape.params);
                 let prices = facts.prices;
                 let id = routed.id.to_owned();
                 return Ok(BegunAnswer {
@@ -332,40 +330,6 @@ async fn begin_call<'a>(
             }
         }
     }
-}
-
-/// The form in which a model is sent its parameters, as far as its refusals have shown.
-fn known_params(gateway: &ModelServices, routed: &RoutedModel<'_, '_>) -> SentParams {
-    gateway.models.params.lock().get(&params_key(routed)).copied().unwrap_or_default()
-}
-
-fn params_key(routed: &RoutedModel<'_, '_>) -> (String, String) {
-    (routed.provider.base_url.to_owned(), routed.id.to_owned())
-}
-
-/// Changes what a refusal finds fault with: parameters that the model does not take, or an answer longer than there is
-/// credit for. False if asking again would not help.
-fn mend_shape(
-    gateway: &ModelServices,
-    caller: &ProvenCaller,
-    (upstream, routed, model): (&ModelUpstream<'_>, &RoutedModel<'_, '_>, &str),
-    (shape, error): (&mut RequestShape<'_>, &ModelError),
-) -> bool {
-    if let ModelError::Refused(refused) = error
-        && refused.verdict == AnswerVerdict::Request
-        && let Some(params) = shape.params.after_refusal(&refused.sentence)
-    {
-        tracing::info!(model, %error, "model_parameter_refused");
-        shape.params = params;
-        gateway.models.params.lock().insert(params_key(routed), params);
-        return true;
-    }
-    let least = shape.affordable.is_none().then(|| error.affordable()).flatten();
-    let Some(tokens) = least.filter(|tokens| *tokens >= WORTH) else { return false };
-    shape.affordable = Some(tokens);
-    gateway.budget.report_short_credit(caller, (model, upstream.secret()), tokens);
-    tracing::warn!(model, tokens, %error, "answer_limit_reduced");
-    true
 }
 
 /// Lets the call through, or says why not.

@@ -5,8 +5,8 @@
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`],
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
-//! [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`]
-//! its bill, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost
+//! [`call`] makes one, [`mend`] sends it otherwise where it is refused, [`draw`] those of images,
+//! [`bought`] those of other services, and [`charge`] its bill, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost
 //! answers have cost.
 
 mod answer;
@@ -31,6 +31,7 @@ pub mod form;
 mod fuzz;
 mod hearing;
 mod job;
+mod mend;
 mod params;
 mod pool;
 pub mod prepare;

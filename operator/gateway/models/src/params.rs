@@ -12,6 +12,9 @@ const UNFIT: &[&str] = &[
     "unexpected keyword",
 ];
 
+/// Base URL and id of a model, and the rank of the effort that the role wants.
+pub type ParamsKey = (String, String, Option<u8>);
+
 /// The form in which a model is sent the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentParams {

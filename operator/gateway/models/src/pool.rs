@@ -10,7 +10,7 @@ use super::breaker::CircuitBreakers;
 use super::calibration::EstimateCalibration;
 use super::facts::catalog::{CatalogAsker, ModelCatalog};
 use super::flights::CallSlots;
-use super::params::SentParams;
+use super::params::{ParamsKey, SentParams};
 use super::upstream::ProviderKeys;
 
 #[derive(Default)]
@@ -21,8 +21,8 @@ pub struct ModelPool {
     pub(super) flights: CallSlots,
     /// Models that do not answer in streams.
     pub(super) wholes: Mutex<HashSet<(RepoKey, String)>>,
-    /// Parameters that models have refused, by base URL and id.
-    pub(super) params: Mutex<HashMap<(String, String), SentParams>>,
+    /// The forms in which models take their parameters, where that is not the usual one.
+    pub(super) params: Mutex<HashMap<ParamsKey, SentParams>>,
     pub catalog: ModelCatalog,
 }
 

@@ -224,7 +224,8 @@ fn nearest_effort(wanted: ReasoningEffort, known: &ThinkingFacts) -> Option<Reas
     known.efforts.iter().copied().min_by_key(away).or(Some(wanted))
 }
 
-const fn rank_effort(effort: ReasoningEffort) -> u8 {
+/// Ranks an effort among the others, the least one first.
+pub const fn rank_effort(effort: ReasoningEffort) -> u8 {
     match effort {
         ReasoningEffort::None => 0,
         ReasoningEffort::Minimal => 1,

@@ -324,6 +324,36 @@ async fn parameters_that_a_model_refuses_are_sent_otherwise_from_then_on() {
 }
 
 #[tokio::test]
+async fn a_form_is_learned_once_it_is_taken_and_for_the_effort_that_was_refused() {
+    let provider = Provider::start().await;
+    let role = |effort: &str| json!({"default": "gpt-5.4", "reasoning": {"effort": effort}});
+    let world = provider.world_with(&role("high"), &json!({"model": {"api": "OpenAI"}})).await;
+    let refuse = |message: &str| {
+        let error = json!({"message": message, "type": "invalid_request_error"});
+        provider.next(400, None, &json!({"error": error}));
+    };
+    let efforts = || {
+        let asked = provider.asked();
+        let word = |body: &Value| body["reasoning_effort"].as_str().unwrap_or("-").to_owned();
+        asked.iter().map(word).collect::<Vec<_>>()
+    };
+    // Neither form helps, so that it was something else: nothing is learned of it.
+    (0..3).for_each(|_| refuse("reasoning_effort: internal mapping failed"));
+    assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 400);
+    refuse("Unsupported value: 'reasoning_effort' does not support 'high' with this model.");
+    assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 200);
+    assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 200);
+    assert_eq!(efforts(), ["high", "-", "none", "high", "-", "-"]);
+    let patch = json!({"spec": {"model": role("low")}});
+    world.cluster.patch::<AgentRole>(world.cluster.system(), "coder", &patch).await;
+    eventually("another effort is not taken for the refused one", || async {
+        assert_eq!(world.post("coder", CHAT, &ask("gpt-5.4")).await.0, 200);
+        efforts().last().is_some_and(|effort| effort == "low")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_model_that_nobody_prices_counts_as_a_large_one() {
     let provider = Provider::start().await;
     let own = json!({"default": "house/unpriced"});

@@ -1,0 +1,72 @@
+//! Sends a call otherwise where its refusal says how, and keeps the form that was taken.
+
+use codebutler_gateway_core::caller::ProvenCaller;
+
+use super::facts::route::RoutedModel;
+use super::params::{ParamsKey, SentParams};
+use super::prepare::{RequestShape, rank_effort};
+use super::upstream::{ModelError, ModelUpstream};
+use super::verdict::AnswerVerdict;
+use crate::services::ModelServices;
+
+/// Shortest answer, in tokens, that is worth asking for where the credit is low.
+const WORTH: u32 = 1_000;
+
+/// The form in which a model is sent its parameters, as far as its refusals have shown.
+pub(crate) fn known_params(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    routed: &RoutedModel<'_, '_>,
+) -> SentParams {
+    let key = params_key(caller, routed);
+    gateway.models.params.lock().get(&key).copied().unwrap_or_default()
+}
+
+/// Keeps the form that a model has taken, for later calls. The usual one is not kept.
+pub(crate) fn learn_params(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    routed: &RoutedModel<'_, '_>,
+    params: SentParams,
+) {
+    let key = params_key(caller, routed);
+    let mut known = gateway.models.params.lock();
+    if params == SentParams::default() {
+        known.remove(&key);
+    } else {
+        known.insert(key, params);
+    }
+}
+
+/// A refusal of one effort says nothing of another.
+fn params_key(caller: &ProvenCaller, routed: &RoutedModel<'_, '_>) -> ParamsKey {
+    let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
+    (routed.provider.base_url.to_owned(), routed.id.to_owned(), effort.map(rank_effort))
+}
+
+/// Changes what a refusal finds fault with: parameters that the model does not take, or an answer longer than there is
+/// credit for. False if asking again would not help.
+pub(crate) fn mend_shape(
+    gateway: &ModelServices,
+    caller: &ProvenCaller,
+    (upstream, routed, model): (&ModelUpstream<'_>, &RoutedModel<'_, '_>, &str),
+    (shape, error): (&mut RequestShape<'_>, &ModelError),
+) -> bool {
+    if let ModelError::Refused(refused) = error
+        && refused.verdict == AnswerVerdict::Request
+    {
+        if let Some(params) = shape.params.after_refusal(&refused.sentence) {
+            tracing::info!(model, %error, "model_parameter_refused");
+            shape.params = params;
+            return true;
+        }
+        // Whatever was learned has not helped: the next call begins with the usual form.
+        learn_params(gateway, caller, routed, SentParams::default());
+    }
+    let least = shape.affordable.is_none().then(|| error.affordable()).flatten();
+    let Some(tokens) = least.filter(|tokens| *tokens >= WORTH) else { return false };
+    shape.affordable = Some(tokens);
+    gateway.budget.report_short_credit(caller, (model, upstream.secret()), tokens);
+    tracing::warn!(model, tokens, %error, "answer_limit_reduced");
+    true
+}
