@@ -323,7 +323,8 @@ async fn begin_call<'a>(
             Err(error) => {
                 gateway.models.catalog.learn_window(&caller.repo, &routed, error.window());
                 let asked = (&upstream, &routed, model);
-                if !mend_shape(gateway, caller, asked, (&mut shape, &error)) {
+                let is_stand_in = model != job.model();
+                if !mend_shape(gateway, caller, asked, (&mut shape, &error), is_stand_in) {
                     return Err(error);
                 }
                 question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;

@@ -2,12 +2,12 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`form`],
+//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`form`],
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
 //! [`call`] makes one, [`mend`] sends it otherwise where it is refused, [`draw`] those of images,
-//! [`bought`] those of other services, and [`charge`] its bill, [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost
-//! answers have cost.
+//! [`bought`] those of other services, and [`charge`] its bill, [`upstream`] talks to the provider,
+//! [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
 mod asking;
@@ -26,6 +26,7 @@ pub mod draw;
 mod drawing;
 pub mod facts;
 mod flights;
+mod foreign;
 pub mod form;
 #[cfg(test)]
 mod fuzz;

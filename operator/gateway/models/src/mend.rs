@@ -51,11 +51,14 @@ pub(crate) fn mend_shape(
     caller: &ProvenCaller,
     (upstream, routed, model): (&ModelUpstream<'_>, &RoutedModel<'_, '_>, &str),
     (shape, error): (&mut RequestShape<'_>, &ModelError),
+    is_stand_in: bool,
 ) -> bool {
     if let ModelError::Refused(refused) = error
         && refused.verdict == AnswerVerdict::Request
     {
-        if let Some(params) = shape.params.after_refusal(&refused.sentence) {
+        let (known, said) = (shape.params, &refused.sentence);
+        let lacks = || known.after_lack(said).filter(|_| is_stand_in);
+        if let Some(params) = known.after_refusal(said).or_else(lacks) {
             tracing::info!(model, %error, "model_parameter_refused");
             shape.params = params;
             return true;

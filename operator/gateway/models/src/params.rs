@@ -13,7 +13,7 @@ const UNFIT: &[&str] = &[
 ];
 
 /// Base URL and id of a model, and the rank of the effort that the role wants.
-pub type ParamsKey = (String, String, Option<u8>);
+pub(crate) type ParamsKey = (String, String, Option<u8>);
 
 /// The form in which a model is sent the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,16 @@ pub struct SentParams {
     /// True if the bound on an answer has the name that it does not usually have at this API.
     pub has_other_cap: bool,
     pub effort: SentEffort,
+    pub blanks: SentBlanks,
+}
+
+/// Parts that a model wants in each answer of a conversation, and that those of another model do not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentBlanks {
+    /// Reasoning: DeepSeek's and Moonshot's APIs.
+    pub reasoning: bool,
+    /// Signatures of calls: Google's.
+    pub signatures: bool,
 }
 
 /// The form in which a model is told how much to think.
@@ -53,6 +63,24 @@ impl SentParams {
         let is_about_cap = names(&["max_tokens", "max_completion_tokens"]) && names(UNFIT);
         (is_about_cap && !self.has_other_cap).then_some(Self { has_other_cap: true, ..self })
     }
+
+    /// The form to try after a refusal in these words, where a model stands in for the one that the conversation was held
+    /// with.
+    pub fn after_lack(self, said: &str) -> Option<Self> {
+        let said = said.to_lowercase();
+        let names = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let blanks = if names(&["thought_signature"]) && names(&["missing"]) {
+            SentBlanks { signatures: true, ..self.blanks }
+        } else if names(&["reasoning_content"])
+            && names(&["missing", "must be", "required"])
+            && !names(UNFIT)
+        {
+            SentBlanks { reasoning: true, ..self.blanks }
+        } else {
+            return None;
+        };
+        (blanks != self.blanks).then_some(Self { blanks, ..self })
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +102,24 @@ mod tests {
         let value = "Unsupported value: 'reasoning_effort' does not support 'low' with this model. Supported values are: \
                      'medium'.";
         assert_eq!(usual.after_refusal(value), Some(unsaid));
+    }
+
+    #[test]
+    fn a_model_that_stands_in_says_what_it_misses() {
+        let usual = SentParams::default();
+        let with = |reasoning, signatures| SentParams {
+            blanks: SentBlanks { reasoning, signatures },
+            ..usual
+        };
+        let google = "Function call is missing a thought_signature in functionCall parts.";
+        let deepseek =
+            "The `reasoning_content` in the thinking mode must be passed back to the API.";
+        assert_eq!(usual.after_lack(google), Some(with(false, true)));
+        assert_eq!(usual.after_lack(deepseek), Some(with(true, false)));
+        assert_eq!(with(false, true).after_lack(deepseek), Some(with(true, true)));
+        assert_eq!(with(true, false).after_lack(deepseek), None);
+        assert_eq!(usual.after_lack("property 'reasoning_content' is unsupported"), None);
+        assert_eq!(usual.after_lack("reasoning_content: Extra inputs are not permitted"), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::ApiDialect;
 use super::facts::{KnownModelFacts, ThinkingFacts};
-use super::params::{SentEffort, SentParams};
+use super::foreign;
+use super::params::{SentBlanks, SentEffort, SentParams};
 use super::request::{ForwardableRequest, RequestError, SIGNATURES, THOUGHTS};
 use super::tools;
 
@@ -126,13 +127,19 @@ impl ForwardableRequest {
         let foreign = model != self.model && THOUGHTS.iter().chain(&SIGNATURES).any(is_thought);
         let unmarked = shape.facts.cache != CacheForm::Marked && has("\"cache_control\"");
         let unfree = has("\"custom\"") && !shape.takes_text();
-        if !foreign && !unmarked && !unfree {
+        let blanks = shape.params.blanks;
+        let lacking = model != self.model && blanks != SentBlanks::default();
+        if !foreign && !unmarked && !unfree && !lacking {
             return None;
         }
         let mut messages: Vec<Value> = serde_json::from_str(field.get()).ok()?;
         for message in messages.iter_mut().filter_map(Value::as_object_mut) {
-            if foreign && message.get("role").is_some_and(|role| role == "assistant") {
-                forget_thoughts(message);
+            let is_answer = message.get("role").is_some_and(|role| role == "assistant");
+            if foreign && is_answer {
+                foreign::forget_thoughts(message);
+            }
+            if lacking && is_answer {
+                foreign::fill_blanks(message, blanks);
             }
             if unmarked {
                 unmark_message(message);
@@ -142,15 +149,6 @@ impl ForwardableRequest {
             }
         }
         to_raw_value(&messages).ok()
-    }
-}
-
-/// Takes from an assistant's message what only its model can read.
-fn forget_thoughts(message: &mut Map<String, Value>) {
-    message.retain(|name, _| !THOUGHTS.contains(&name.as_str()));
-    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-    for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
-        call.retain(|name, _| !SIGNATURES.contains(&name.as_str()));
     }
 }
 
@@ -333,7 +331,7 @@ mod tests {
         let request = ForwardableRequest::read(br#"{"model":"m/x"}"#, &role).unwrap();
         let facts = thinker();
         let sent = |dialect, has_other_cap, effort| {
-            let params = SentParams { has_other_cap, effort };
+            let params = SentParams { has_other_cap, effort, ..SentParams::default() };
             let (session, affordable, collects) = ("s", None, false);
             let shape = RequestShape {
                 dialect,
