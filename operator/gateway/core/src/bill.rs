@@ -57,6 +57,20 @@ impl ProviderBill {
         self.reported && (self.priced || has_figure || self.seconds.is_some())
     }
 
+    /// The bill of an answer that tells neither a price nor anything to price: what it was expected to cost.
+    #[must_use]
+    pub fn or_expected(mut self, expected: NanoUsd) -> Self {
+        let TokenUsage { prompt_tokens, completion_tokens, .. } = self.usage;
+        let counted = prompt_tokens + completion_tokens + self.images + self.searches;
+        let is_told = self.priced || counted > 0 || self.seconds.is_some();
+        if is_told || expected == NanoUsd::ZERO {
+            return self;
+        }
+        self.usage.cost = expected;
+        (self.priced, self.estimated) = (true, true);
+        self
+    }
+
     /// Prices the bill with a known price where the provider named none.
     #[must_use]
     pub fn at(mut self, price: Option<&ModelPrice>) -> Self {

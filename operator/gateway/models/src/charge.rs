@@ -72,6 +72,7 @@ pub(crate) fn charge_call(
     let model = &made.model;
     let price = terms.prices.map(|prices| prices.at(bill.usage.prompt_tokens, Timestamp::now()));
     let price = price.map(|price| terms.complete(price));
+    let bill = bill.or_expected(terms.estimate);
     let is_named = bill.priced;
     let mut bill = bill.at(price.as_ref());
     if let Some(prices) = terms.prices.filter(|_| !is_named) {

@@ -31,6 +31,23 @@ fn cost_is_exact_to_the_nano_dollar() {
 }
 
 #[test]
+fn an_answer_that_counts_nothing_costs_what_was_expected() {
+    let price = ModelPrice { prompt: NanoUsd(1_000_000_000), ..ModelPrice::default() };
+    let expected = NanoUsd(7_000);
+    let charged = |usage: &str, expected| {
+        let bill = bill(usage).or_expected(expected).at(Some(&price));
+        (bill.usage.cost, bill.estimated)
+    };
+    for usage in ["null", "{}", r#"{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#] {
+        assert_eq!(charged(usage, expected), (expected, true), "{usage}");
+        assert_eq!(charged(usage, NanoUsd::ZERO), (NanoUsd::ZERO, false), "of a free server");
+    }
+    assert_eq!(charged(r#"{"prompt_tokens":5}"#, expected), (NanoUsd(5_000), false));
+    let free = r#"{"prompt_tokens":0,"completion_tokens":0,"cost":0}"#;
+    assert_eq!(charged(free, expected), (NanoUsd::ZERO, false), "its provider says so");
+}
+
+#[test]
 fn an_answer_of_the_responses_api_is_billed_by_its_own_words() {
     let answer = r#"{"object":"response","error":null,"output":[{"type":"message"}],"usage":{"input_tokens":900,
         "input_tokens_details":{"cached_tokens":300},"output_tokens":40,"output_tokens_details":{"reasoning_tokens":25}}}"#;
