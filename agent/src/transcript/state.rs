@@ -48,6 +48,8 @@ pub struct TranscriptState {
     deaf: bool,
     /// Forms of conversation that this model's provider insists on.
     quirks: BTreeSet<ModelQuirk>,
+    /// Those of them with which nothing was answered yet.
+    untested: BTreeSet<ModelQuirk>,
     /// Tokens that were too many for the model.
     too_long: Option<u32>,
     /// Context window of the model in tokens, if its server says so.
@@ -289,6 +291,7 @@ impl TranscriptState {
             TranscriptRecord::Deaf => self.deaf = true,
             TranscriptRecord::Learned { quirk } => {
                 self.quirks.insert(*quirk);
+                self.untested.insert(*quirk);
             }
             TranscriptRecord::Overflowed { shown, window } => self.overflowed(*shown, *window),
             TranscriptRecord::Facts { text } => {
@@ -359,6 +362,10 @@ impl TranscriptState {
             self.words.post(&text, self.chat.len().saturating_sub(1), PostKind::Said);
         }
         self.words.end_run(outcome);
+        // Something else was wrong: what did not help is no way of this model's.
+        for quirk in std::mem::take(&mut self.untested) {
+            self.quirks.remove(&quirk);
+        }
         let left = self.run.iter().flat_map(|run| &run.allowed);
         let left: Vec<_> = left.map(|_| model::user_message(STILL_COUNTS)).collect();
         self.chat.extend(left);

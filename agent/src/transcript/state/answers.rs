@@ -67,6 +67,7 @@ impl TranscriptState {
         usage: Option<&Value>,
         source: Option<&AnswerSource>,
     ) {
+        self.untested.clear();
         let thinker = source.map(AnswerSource::thinker);
         self.chat.push(message.to_chat(thinker.as_deref()));
         // An answer without the name of the model that gave it is taken to be by the same one as before.
@@ -101,6 +102,10 @@ impl TranscriptState {
     }
 
     pub(super) fn flawed(&mut self, flaw: &ReplyFlaw, message: &AssistantMessage) {
+        // A provider that refuses the content has not said that it takes the form.
+        if !matches!(flaw, ReplyFlaw::Refused { .. }) {
+            self.untested.clear();
+        }
         self.answer_dangling_calls();
         let kept = flaw.keeps(message.content.as_deref());
         if !kept.trim().is_empty() {
@@ -133,6 +138,7 @@ impl TranscriptState {
     /// Another model: what was learned of the last one says nothing of it.
     pub(super) fn think_anew(&mut self) {
         self.quirks.clear();
+        self.untested.clear();
         self.too_long = None;
         self.window = None;
         self.blind = false;

@@ -327,6 +327,19 @@ fn what_was_learned_of_a_model_is_not_said_of_another() {
 }
 
 #[test]
+fn what_did_not_help_against_a_refusal_is_forgotten_with_the_run() {
+    let learned = |quirk| TranscriptRecord::Learned { quirk };
+    let failed = TranscriptRecord::RunEnded { outcome: RunOutcome::Failed, reason: None };
+    let left =
+        |records: &[TranscriptRecord]| play(records).quirks().iter().copied().collect::<Vec<_>>();
+    let bridge = learned(ModelQuirk::Bridge);
+    assert!(left(&[bridge.clone(), failed.clone()]).is_empty());
+    let helped = [bridge, says("a"), learned(ModelQuirk::NoMarks), failed];
+    assert_eq!(left(&helped[..3]), [ModelQuirk::Bridge, ModelQuirk::NoMarks]);
+    assert_eq!(left(&helped), [ModelQuirk::Bridge], "it was answered with the first");
+}
+
+#[test]
 fn a_summary_keeps_the_facts_and_the_files() {
     let write = ToolCall {
         id: "w".into(),
