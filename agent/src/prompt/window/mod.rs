@@ -97,6 +97,11 @@ impl<'a> ShownMessage<'a> {
         self.message["role"] == role
     }
 
+    /// True if reasoning is sent with it.
+    fn has_reasoning(&self) -> bool {
+        self.reasoning && REASONING.iter().any(|key| text_weight(&self.message[*key]) > 0)
+    }
+
     /// True if its first call has a signature.
     fn is_signed(&self) -> bool {
         let first = &self.message["tool_calls"][0];

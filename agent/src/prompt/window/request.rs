@@ -19,8 +19,10 @@ use crate::tokens::count_tokens;
 
 /// Assistant text put between a tool result and a message, for providers that require one there.
 const BRIDGE: &str = "Understood.";
-/// Reasoning in place of none: to Moonshot's API an empty text is a missing one.
+/// Reasoning in place of none: to Moonshot's and DeepSeek's APIs an empty text is a missing one.
 const BLANK: &str = " ";
+/// The field that it stands in.
+const BLANKED: &str = "reasoning_content";
 /// Google's word in place of the signature of a call that another model has made.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
@@ -58,14 +60,15 @@ impl<'a> WindowRequest<'a> {
         if has(ModelQuirk::NullContent) && calls && shown.message["content"] == "" {
             shown.message.to_mut()["content"] = Value::Null;
         }
-        let blank = has(ModelQuirk::BlankReasoning) && !shown.reasoning && calls;
+        let wants_reasoning = has(ModelQuirk::BlankReasoning);
+        let blank = wants_reasoning && shown.is("assistant") && !shown.has_reasoning();
         let is_unsigned = calls && !(shown.reasoning && shown.is_signed());
         let signature = (has(ModelQuirk::BlankSignatures) && is_unsigned).then_some(UNSIGNED);
         match self.messages.last_mut().filter(|_| shown.is("user")) {
             Some(last) if last.shown.is("user") => last.more.push(shown),
             Some(last) if last.shown.is("tool") && has(ModelQuirk::Bridge) => {
-                self.messages
-                    .push(SentMessage::made(json!({"role": "assistant", "content": BRIDGE})));
+                let bridge = SentMessage::made(json!({"role": "assistant", "content": BRIDGE}));
+                self.messages.push(SentMessage { blank: wants_reasoning, ..bridge });
                 self.messages.push(SentMessage::from(shown));
             }
             _ => self.messages.push(SentMessage { blank, signature, ..SentMessage::from(shown) }),
@@ -253,6 +256,9 @@ impl Serialize for SentMessage<'_> {
             {
                 continue;
             }
+            if self.blank && key == BLANKED {
+                continue;
+            }
             if key == "content" {
                 self.serialize_content(&mut map)?;
             } else if key == "tool_calls" && (!reasoning || self.signature.is_some()) {
@@ -262,7 +268,7 @@ impl Serialize for SentMessage<'_> {
             }
         }
         if self.blank {
-            map.serialize_entry("reasoning_content", BLANK)?;
+            map.serialize_entry(BLANKED, BLANK)?;
         }
         map.end()
     }

@@ -156,6 +156,33 @@ fn reasoning_goes_back_only_to_the_model_that_it_came_from() {
 }
 
 #[test]
+fn each_answer_has_reasoning_where_a_provider_misses_it() {
+    let said = |name: &str, text: &str| json!({"role": "assistant", "content": "a", THINKER: "m x", name: text});
+    let chat = [
+        model::user_message("go"),
+        json!({"role": "assistant", "content": "a part of an answer"}),
+        model::user_message("on"),
+        said("reasoning_content", ""),
+        model::user_message("on"),
+        said("reasoning_content", "hm"),
+        called("a"),
+        model::tool_message("a", "x"),
+        model::user_message("on"),
+    ];
+    let quirks = BTreeSet::from([ModelQuirk::BlankReasoning, ModelQuirk::Bridge]);
+    let own = WindowLook { quirks: &quirks, thinker: Some("m x"), ..look(1000) };
+    let body = build_request(&own, "s", &chat, &[]);
+    let sent = json!(body);
+    let answers = sent["messages"].as_array().unwrap().iter();
+    let answers = answers.filter(|message| message["role"] == "assistant");
+    let thoughts: Vec<_> = answers.map(|answer| &answer["reasoning_content"]).collect();
+    // The one without has its reasoning in another field.
+    assert_eq!(json!(thoughts), json!([" ", " ", "hm", null, " "]), "{sent}");
+    let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+    assert_eq!(text.matches("reasoning_content").count(), 4, "once in each: {text}");
+}
+
+#[test]
 fn a_signature_goes_back_only_to_the_model_that_it_came_from() {
     let mut signed = called("a");
     let google = json!({"google": {"thought_signature": "c2ln"}});
