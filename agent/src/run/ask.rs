@@ -336,18 +336,7 @@ impl Agent {
         let now = Instant::now();
         let Some(pause) = patience.pause(trouble, now, rand::random_range(0.5..1.5)) else {
             tracing::warn!(why, "model_wait_expired");
-            let times = match trouble {
-                CallTrouble::Lost => "I asked several times".to_owned(),
-                CallTrouble::Refused => "I asked twice".to_owned(),
-                CallTrouble::Away(Some(asked)) if asked.as_secs() > patience.minutes() * 60 => {
-                    let minutes = asked.as_secs().div_ceil(60);
-                    let most = patience.minutes();
-                    format!(
-                        "That would take {minutes} min or more, and I wait for up to {most} min"
-                    )
-                }
-                CallTrouble::Away(_) => format!("I waited for up to {} min", patience.minutes()),
-            };
+            let times = patience.tell_end(trouble);
             return Ok(Some(failed_end(format!("{why}. {times}{}", self.remedy()))));
         };
         tracing::warn!(why, ?pause, "model_call_delayed");

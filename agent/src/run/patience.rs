@@ -80,6 +80,20 @@ impl CallPatience {
         long
     }
 
+    /// What was done before it was given up, for people.
+    pub(super) fn tell_end(&self, trouble: CallTrouble) -> String {
+        let most = self.minutes();
+        match trouble {
+            CallTrouble::Lost => "I asked several times".to_owned(),
+            CallTrouble::Refused => "I asked twice".to_owned(),
+            CallTrouble::Away(Some(asked)) if asked > self.whole => {
+                let minutes = asked.as_secs().div_ceil(60);
+                format!("It asks for {minutes} min or more, and I wait for up to {most} min")
+            }
+            CallTrouble::Away(_) => format!("I waited for up to {most} min"),
+        }
+    }
+
     /// The whole retry budget, in minutes, rounded up.
     pub(super) fn minutes(&self) -> u64 {
         self.whole.as_secs().div_ceil(60)
@@ -99,6 +113,16 @@ mod tests {
         assert_eq!([pause(), pause(), pause(), pause()], [Some(1), Some(2), Some(4), None]);
         patience.reset();
         assert!(patience.pause(CallTrouble::Lost, now, 1.0).is_some());
+    }
+
+    #[test]
+    fn who_does_not_wait_does_not_say_so() {
+        let mut patience = CallPatience::new(WHOLE);
+        let away = CallTrouble::Away(Some(Duration::from_hours(1)));
+        assert_eq!(patience.pause(away, Instant::now(), 1.0), None);
+        let told = patience.tell_end(away);
+        assert_eq!(told, "It asks for 60 min or more, and I wait for up to 30 min");
+        assert_eq!(patience.tell_end(CallTrouble::Away(None)), "I waited for up to 30 min");
     }
 
     #[test]
