@@ -7,7 +7,7 @@ use codebutler_crds::model::{DEFAULT_PROVIDER, ModelSpec};
 use jiff::civil::Date;
 use kube::ResourceExt as _;
 
-use super::KnownModelFacts;
+use super::{KnownModelFacts, family};
 
 /// Tokens that the guides and tools of a role and a little work take at least.
 const LEAST: u32 = 12_000;
@@ -37,6 +37,9 @@ pub enum ListedModel {
     /// No provider has the model: with the name of whose model it would be, and names that are like
     /// it, in code marks.
     Missing { of: String, nearest: Vec<String> },
+    /// The provider serves the model by another API than that of chats: with names of its models of chats that are like
+    /// it.
+    OtherApi { nearest: Vec<String> },
 }
 
 /// Tells all faults in one sentence; None if there are none.
@@ -55,6 +58,7 @@ pub fn find_faults(
         for (field, model, has_tools) in talking.chain(image).chain(audio) {
             let fault = match find_listed(model) {
                 ListedModel::Missing { of, nearest } => Some(missing_sentence(&of, &nearest)),
+                ListedModel::OtherApi { nearest } => Some(other_api_sentence(&nearest)),
                 ListedModel::Usable => find_fault(&facts(model), has_tools, today),
             };
             let Some(fault) = fault else { continue };
@@ -77,6 +81,18 @@ fn missing_sentence(of: &str, nearest: &[String]) -> String {
     } else {
         format!("is no model of {of}: nearest are {}", nearest.join(", "))
     }
+}
+
+fn other_api_sentence(nearest: &[String]) -> String {
+    let nearest = if nearest.is_empty() {
+        String::new()
+    } else {
+        format!(" (nearest are {})", nearest.join(", "))
+    };
+    format!(
+        "is served by OpenAI's Responses API alone, which is spoken for searches only: choose another{nearest}, or reach \
+         it by OpenRouter, in spec.model.providers of the Repo"
+    )
 }
 
 /// Tells how models are counted for which neither the provider nor the Repo has a price: without
@@ -162,6 +178,18 @@ pub fn nearest_names<'a>(
         })
     });
     let names: Vec<String> = names.collect();
+    nearest_models(model, names.iter())
+}
+
+/// The names of a provider's models of chats that are most like one that is none, in code marks.
+pub fn nearest_chats(provider: &str, model: &str, listed: &CheckedModels) -> Vec<String> {
+    let chats = listed.keys().filter(|id| !family::is_responses_only(id));
+    let names: Vec<String> = chats
+        .map(|id| match provider {
+            DEFAULT_PROVIDER => id.clone(),
+            provider => format!("{provider}/{id}"),
+        })
+        .collect();
     nearest_models(model, names.iter())
 }
 
@@ -263,6 +291,29 @@ mod tests {
         `unlisted/brush` in spec.model.image of AgentRole `coder` is no model of the provider: choose one of its list
         `unlisted/ear` in spec.model.audio of AgentRole `coder` is no model of the provider: choose one of its list
         ");
+    }
+
+    #[test]
+    fn a_model_of_the_responses_api_is_told_with_those_of_chats() {
+        let ids = ["gpt-5.5", "gpt-5.5-pro", "gpt-5.5-pro-2026-04-23", "gpt-5-codex"];
+        let known = |id: &str| (id.to_owned(), KnownModelFacts::default());
+        let listed: CheckedModels = ids.into_iter().map(known).collect();
+        let role = role("coder", &["Bash"], json!({"default": "gpt-5.5-pro"}));
+        let facts = |_: &str| KnownModelFacts::default();
+        let told = |provider: &str| {
+            let find = |model: &str| ListedModel::OtherApi {
+                nearest: nearest_chats(provider, model, &listed),
+            };
+            let workers = [RepoWorker { role: &role, facts: &facts }];
+            find_faults(&workers, &find, "2026-11-22".parse().unwrap()).unwrap()
+        };
+        assert!(
+            told(DEFAULT_PROVIDER).starts_with(
+                "`gpt-5.5-pro` in spec.model.default of AgentRole `coder` is served by OpenAI's Responses API alone"
+            )
+        );
+        assert!(told(DEFAULT_PROVIDER).contains("choose another (nearest are `gpt-5.5`)"));
+        assert!(told("openai").contains("nearest are `openai/gpt-5.5`"));
     }
 
     #[test]

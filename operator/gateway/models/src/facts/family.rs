@@ -27,6 +27,16 @@ pub fn wants_key_order(id: &str) -> bool {
     bare_name(id).starts_with("gemini")
 }
 
+/// True for models that OpenAI serves by its Responses API alone. Its list does not say so.
+pub fn is_responses_only(id: &str) -> bool {
+    const FIRST: [&str; 6] = ["gpt-", "o1", "o3", "o4", "codex", "computer-use"];
+    const MARKS: [&str; 5] = ["pro", "codex", "research", "daybreak", "computer"];
+    let name = bare_name(id);
+    FIRST.iter().any(|first| name.starts_with(first))
+        && name.split('-').any(|part| MARKS.contains(&part))
+        && !name.starts_with("gpt-rosalind")
+}
+
 /// OpenAI's models from `gpt-4.1` on, that were trained with `apply_patch`.
 fn takes_patches(name: &str) -> bool {
     const OLDER: [&str; 3] = ["gpt-3", "gpt-4o", "gpt-4-"];
@@ -81,6 +91,25 @@ mod tests {
         assert_eq!(form("gpt-5-chat-latest"), EditForm::Patch);
         assert_eq!(form("gpt-4.1"), EditForm::Patch);
         assert_eq!(edit_form(ApiDialect::Plain, "gpt-5.6-terra"), EditForm::Patch);
+    }
+
+    #[test]
+    fn models_of_the_responses_api_are_known_by_their_names() {
+        for id in [
+            "gpt-5.5-pro-2026-04-23",
+            "o1-pro",
+            "o3-deep-research",
+            "gpt-5.1-codex-max",
+            "gpt-5.3-codex",
+            "codex-mini-latest",
+            "computer-use-preview",
+        ] {
+            assert!(is_responses_only(id), "{id}");
+        }
+        for id in ["gpt-5.5", "gpt-5.6-sol", "o3", "o4-mini", "gemini-3-pro", "gpt-oss-120b", "pro"]
+        {
+            assert!(!is_responses_only(id), "{id}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use url::Url;
 
 use super::catalog::{GOOD, ModelList, list_source, model_facts};
 use super::check::{self, CheckedModels, ListedModel, RepoWorker};
+use super::family;
 use super::route::{RoutedModel, route_model};
 use crate::dialect::ApiDialect;
 use crate::services::ModelServices;
@@ -162,9 +163,6 @@ fn find_standing(
             Ok(listed) => lists.push((provider.name, &listed.models)),
         }
     }
-    if let ([], [(_, why), ..]) = (lists.as_slice(), unknown.as_slice()) {
-        return ConditionStanding::Unknown(why.clone());
-    }
     let facts = |model: &str| {
         let RoutedModel { provider, id } = route_by_lists(&repo.spec.model, &lists, model);
         let listed = asked.iter().find(|(own, _)| own.name == provider.name);
@@ -173,19 +171,24 @@ fn find_standing(
     };
     let workers: Vec<RepoWorker<'_>> =
         roles.iter().map(|role| RepoWorker { role, facts: &facts }).collect();
+    let is_free = |model: &str| {
+        let provider = route_by_lists(&repo.spec.model, &lists, model).provider;
+        Url::parse(provider.base_url).is_ok_and(|url| ApiDialect::of(&provider).is_free_at(&url))
+    };
+    let unpriced = check::tell_unpriced(&workers, &is_free);
+    if let ([], [(_, why), ..]) = (lists.as_slice(), unknown.as_slice()) {
+        let rest = unpriced.map(|unpriced| format!("; {unpriced}")).unwrap_or_default();
+        return ConditionStanding::Unknown(format!("{why}{rest}"));
+    }
     let find_listed = |model: &str| find_listed(&repo.spec.model, &lists, &unknown, model);
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     if let Some(faults) = check::find_faults(&workers, &find_listed, today) {
         return ConditionStanding::Wrong(faults);
     }
-    let is_free = |model: &str| {
-        let provider = route_by_lists(&repo.spec.model, &lists, model).provider;
-        Url::parse(provider.base_url).is_ok_and(|url| ApiDialect::of(&provider).is_free_at(&url))
-    };
     let unlisted = unknown.iter().map(|(provider, why)| {
         format!("the list of the provider `{provider}` can't be used ({why}), so its models are taken as they are written down")
     });
-    let remarks: Vec<String> = unlisted.chain(check::tell_unpriced(&workers, &is_free)).collect();
+    let remarks: Vec<String> = unlisted.chain(unpriced).collect();
     ConditionStanding::Known((!remarks.is_empty()).then(|| remarks.join("; ")))
 }
 
@@ -208,6 +211,16 @@ fn find_listed(
     unknown: &[(&str, String)],
     model: &str,
 ) -> ListedModel {
+    let routed = route_by_lists(spec, lists, model);
+    let url = Url::parse(routed.provider.base_url);
+    // Not at a proxy, which may speak both.
+    let is_openai = url.is_ok_and(|url| ApiDialect::at(&url) == ApiDialect::OpenAi);
+    if is_openai && family::is_responses_only(routed.id) {
+        let provider = routed.provider.name;
+        let listed = lists.iter().find(|(name, _)| *name == provider);
+        let nearest = listed.map(|(_, listed)| check::nearest_chats(provider, model, listed));
+        return ListedModel::OtherApi { nearest: nearest.unwrap_or_default() };
+    }
     let named = spec.split_name(model);
     let is_usable = match named {
         Some((provider, id)) => {

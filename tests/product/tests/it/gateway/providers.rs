@@ -432,3 +432,20 @@ async fn a_model_that_does_not_exist_is_on_the_repo_with_the_nearest() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_deployment_of_azures_without_a_price_is_on_the_repo() {
+    let provider = Provider::start().await;
+    let role = json!({"default": "our-gpt"});
+    let world = provider.world_with(&role, &json!({"model": {"api": "Azure"}})).await;
+    let knowing = Arc::clone(&world.gateway.models);
+    let _knowing =
+        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    eventually("the condition says what its calls count as", || async {
+        let message = world.condition("ModelsKnown").await;
+        message.contains("Azure lists models, and not what is deployed; it names no prices for")
+            && message.contains("`our-gpt`")
+            && message.contains("as those of a large model")
+    })
+    .await;
+}
