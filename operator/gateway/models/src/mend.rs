@@ -1,9 +1,10 @@
 //! Sends a call otherwise where its refusal says how, and keeps the form that was taken.
 
+use codebutler_crds::role::RoleModel;
 use codebutler_gateway_core::caller::ProvenCaller;
 
 use super::facts::route::RoutedModel;
-use super::params::{ParamsKey, SentParams};
+use super::params::{ParamsKey, SentEffort, SentParams};
 use super::prepare::{RequestShape, rank_effort};
 use super::upstream::{ModelError, ModelUpstream};
 use super::verdict::AnswerVerdict;
@@ -18,8 +19,25 @@ pub(crate) fn known_params(
     caller: &ProvenCaller,
     routed: &RoutedModel<'_, '_>,
 ) -> SentParams {
-    let key = params_key(caller, routed);
-    gateway.models.params.lock().get(&key).copied().unwrap_or_default()
+    find_params(gateway, &caller.role.spec.model, routed)
+}
+
+/// Returns true if a model is not told how much to think, as a role wants it, since it has refused that.
+pub(crate) fn is_untold(
+    gateway: &ModelServices,
+    role: &RoleModel,
+    routed: &RoutedModel<'_, '_>,
+) -> bool {
+    let is_wanted = role.reasoning.is_some_and(|reasoning| reasoning.effort.is_some());
+    is_wanted && find_params(gateway, role, routed).effort != SentEffort::Wanted
+}
+
+fn find_params(
+    gateway: &ModelServices,
+    role: &RoleModel,
+    routed: &RoutedModel<'_, '_>,
+) -> SentParams {
+    gateway.models.params.lock().get(&params_key(role, routed)).copied().unwrap_or_default()
 }
 
 /// Keeps the form that a model has taken, for later calls. The usual one is not kept.
@@ -29,7 +47,7 @@ pub(crate) fn learn_params(
     routed: &RoutedModel<'_, '_>,
     params: SentParams,
 ) {
-    let key = params_key(caller, routed);
+    let key = params_key(&caller.role.spec.model, routed);
     let mut known = gateway.models.params.lock();
     if params == SentParams::default() {
         known.remove(&key);
@@ -39,8 +57,8 @@ pub(crate) fn learn_params(
 }
 
 /// A refusal of one effort says nothing of another.
-fn params_key(caller: &ProvenCaller, routed: &RoutedModel<'_, '_>) -> ParamsKey {
-    let effort = caller.role.spec.model.reasoning.and_then(|reasoning| reasoning.effort);
+fn params_key(role: &RoleModel, routed: &RoutedModel<'_, '_>) -> ParamsKey {
+    let effort = role.reasoning.and_then(|reasoning| reasoning.effort);
     (routed.provider.base_url.to_owned(), routed.id.to_owned(), effort.map(rank_effort))
 }
 

@@ -21,6 +21,7 @@ use super::check::{self, CheckedModels, ListedModel, RepoWorker};
 use super::family;
 use super::route::{RoutedModel, route_model};
 use crate::dialect::ApiDialect;
+use crate::mend;
 use crate::services::ModelServices;
 
 /// Time between two looks at the Repos: nobody is asked for it.
@@ -75,7 +76,10 @@ async fn look_at_models(
         let lists = repo.spec.model.all_providers();
         lists.map(|provider| (provider, catalog.list(&repo, &provider))).collect::<Vec<_>>()
     };
-    let is_news = said.is_some_and(|said| said != standing_fingerprint(&repo, &roles, &lists()));
+    let fingerprint = |lists: &[ListedProvider<'_>]| {
+        standing_fingerprint(&repo, &roles, lists, &find_untold(gateway, &repo, &roles))
+    };
+    let is_news = said.is_some_and(|said| said != fingerprint(&lists()));
     let mut anew = false;
     for (provider, list) in lists() {
         let secret = catalog.secret(&gateway.context, &repo, &provider).await;
@@ -93,7 +97,7 @@ async fn look_at_models(
         catalog.refresh(&gateway.models.asker(&gateway.context), &repo, &provider, age).await;
     }
     let lists = lists();
-    let now = standing_fingerprint(&repo, &roles, &lists);
+    let now = fingerprint(&lists);
     if said == Some(now) {
         return;
     }
@@ -101,7 +105,8 @@ async fn look_at_models(
     if known.len() < lists.len() {
         return;
     }
-    let standing = find_standing(&repo, &roles, &known);
+    let untold = find_untold(gateway, &repo, &roles);
+    let standing = find_standing(&repo, &roles, &known, check::tell_untold(&untold));
     let served = join_served(known.iter().map(|(_, list)| &list.served));
     let told_of_key = gateway.conditions.model_asked(&repo, &served, anew).await;
     if gateway.conditions.models(&repo, &standing).await && told_of_key {
@@ -129,10 +134,11 @@ fn is_unserved(repo: &Repo) -> bool {
 fn standing_fingerprint(
     repo: &Repo,
     roles: &[Arc<AgentRole>],
-    lists: &[(ModelProvider<'_>, Option<ModelList>)],
+    lists: &[ListedProvider<'_>],
+    untold: &[String],
 ) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (repo.uid(), repo.metadata.generation).hash(&mut hasher);
+    (repo.uid(), repo.metadata.generation, untold).hash(&mut hasher);
     for (_, list) in lists {
         list.as_ref().map(|list| list.at).hash(&mut hasher);
     }
@@ -142,6 +148,25 @@ fn standing_fingerprint(
     hasher.finish()
 }
 
+/// Models that are not told how much to think, with their roles.
+fn find_untold(gateway: &ModelServices, repo: &Repo, roles: &[Arc<AgentRole>]) -> Vec<String> {
+    let mut untold: Vec<String> = Vec::new();
+    for role in roles {
+        let own = role.spec.model.talking().map(|(_, model)| model);
+        let refusing = own.filter(|model| {
+            let routed = gateway.models.catalog.route(repo, model);
+            mend::is_untold(gateway, &role.spec.model, &routed)
+        });
+        untold
+            .extend(refusing.map(|model| format!("`{model}` of AgentRole `{}`", role.name_any())));
+    }
+    untold.sort_unstable();
+    untold.dedup();
+    untold
+}
+
+/// A provider with its list, once that is known.
+type ListedProvider<'r> = (ModelProvider<'r>, Option<ModelList>);
 /// A provider with its list.
 type AskedProvider<'r, 'l> = (ModelProvider<'r>, &'l ModelList);
 
@@ -149,6 +174,7 @@ fn find_standing(
     repo: &Repo,
     roles: &[Arc<AgentRole>],
     asked: &[AskedProvider<'_, '_>],
+    untold: Option<String>,
 ) -> ConditionStanding {
     let mut unknown: Vec<(&str, String)> = Vec::new();
     let mut lists: Vec<(&str, &CheckedModels)> = Vec::new();
@@ -177,8 +203,8 @@ fn find_standing(
     };
     let unpriced = check::tell_unpriced(&workers, &is_free);
     if let ([], [(_, why), ..]) = (lists.as_slice(), unknown.as_slice()) {
-        let rest = unpriced.map(|unpriced| format!("; {unpriced}")).unwrap_or_default();
-        return ConditionStanding::Unknown(format!("{why}{rest}"));
+        let told = std::iter::once(why.clone()).chain(unpriced).chain(untold);
+        return ConditionStanding::Unknown(told.collect::<Vec<_>>().join("; "));
     }
     let find_listed = |model: &str| find_listed(&repo.spec.model, &lists, &unknown, model);
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
@@ -188,7 +214,7 @@ fn find_standing(
     let unlisted = unknown.iter().map(|(provider, why)| {
         format!("the list of the provider `{provider}` can't be used ({why}), so its models are taken as they are written down")
     });
-    let remarks: Vec<String> = unlisted.chain(unpriced).collect();
+    let remarks: Vec<String> = unlisted.chain(unpriced).chain(untold).collect();
     ConditionStanding::Known((!remarks.is_empty()).then(|| remarks.join("; ")))
 }
 

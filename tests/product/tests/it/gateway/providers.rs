@@ -449,3 +449,32 @@ async fn a_deployment_of_azures_without_a_price_is_on_the_repo() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_effort_that_a_models_api_refuses_is_on_the_repo() {
+    let provider = Provider::start().await;
+    let role = json!({"default": CLAUDE, "reasoning": {"effort": "high"}});
+    let world = provider.world_with(&role, &json!({"model": {"api": "OpenAI"}})).await;
+    for other in ["pm", "lead"] {
+        let patch = json!({"spec": {"model": {"default": CLAUDE}}});
+        world.cluster.patch::<AgentRole>(world.cluster.system(), other, &patch).await;
+    }
+    let knowing = Arc::clone(&world.gateway.models);
+    let _knowing =
+        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    eventually("all is well", || async {
+        let message = world.condition("ModelsKnown").await;
+        message.contains("the models of all roles") && !message.contains("reasoning")
+    })
+    .await;
+    let functions =
+        "Function tools with reasoning_effort are not supported in /v1/chat/completions.";
+    let error = json!({"message": functions, "type": "invalid_request_error"});
+    provider.next(400, None, &json!({"error": error}));
+    assert_eq!(world.post("coder", CHAT, &ask(CLAUDE)).await.0, 200);
+    let told = format!("spec.model.reasoning is not sent to `{CLAUDE}` of AgentRole `coder`");
+    eventually("the condition says what is not asked", || async {
+        world.condition("ModelsKnown").await.contains(&told)
+    })
+    .await;
+}
