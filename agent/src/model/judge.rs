@@ -121,7 +121,8 @@ fn judge_wordless(
     if reply.finish == FinishReason::Length {
         return Some(ReplyFlaw::CutOff { tokens });
     }
-    if about.spoke {
+    // Behind a thought that does not end there may be something left to say.
+    if about.spoke && !reply.is_unended {
         return None;
     }
     let thought = reply.has_thoughts || !reply.message.reasoning.is_empty();
@@ -408,6 +409,10 @@ mod tests {
         let about = ReplyCircumstances { spoke: true, can_nudge: false, ..about() };
         assert_eq!(judged(&json!({"message": {"content": null, "reasoning": "hm"}}), &about), None);
         assert_eq!(judged(&json!({"message": {"content": "Let me run the tests."}}), &about), None);
+        let thinks = |text: &str| judged(&json!({"message": {"content": text}}), &about);
+        assert_eq!(thinks("<think>hm</think>"), None);
+        let lost = thinks("<think>hm. It is in `a.rs`.");
+        assert_eq!(lost, Some(ReplyFlaw::Thought), "the answer may be behind it");
     }
 
     #[test]

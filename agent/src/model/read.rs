@@ -11,6 +11,8 @@ pub struct ModelReply {
     pub message: AssistantMessage,
     /// True if thoughts stood in its text, where they are none of it.
     pub has_thoughts: bool,
+    /// True if its text is such a thought alone, without an end.
+    pub is_unended: bool,
     /// The provider's figures, as they came.
     pub usage: Option<Value>,
     pub finish: FinishReason,
@@ -67,6 +69,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
     let content = read_content(message.get("content"))?;
     let said = content.as_deref().map(thought::split_thoughts);
     let has_thoughts = said.is_some_and(|(_, has_thoughts)| has_thoughts);
+    let is_unended = content.as_deref().is_some_and(thought::is_unended);
     let content = said.map(|(text, _)| text.to_owned()).filter(|text| !text.trim().is_empty());
     let tool_calls = match message.get("tool_calls") {
         None | Some(Value::Null) => Vec::new(),
@@ -94,6 +97,7 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
             ..AssistantMessage::default()
         },
         has_thoughts,
+        is_unended,
         usage: body.get("usage").filter(|usage| !usage.is_null()).cloned(),
         finish: read_finish(choice),
         refusal: message.get("refusal").and_then(text).filter(|text| !text.trim().is_empty()),

@@ -19,6 +19,12 @@ pub(super) fn split_thoughts(text: &str) -> (&str, bool) {
     }
 }
 
+/// True if a text is a thought alone that has no end: an answer may stand behind it.
+pub(super) fn is_unended(text: &str) -> bool {
+    let ended = || TAGS.iter().any(|tag| text.trim_end().ends_with(&format!("</{tag}>")));
+    matches!(split_thoughts(text), ("", true)) && !ended()
+}
+
 /// The text behind the thought that it begins with: nothing, where that has no end.
 fn skip_thought(text: &str) -> Option<&str> {
     TAGS.iter().find_map(|tag| {
@@ -52,6 +58,20 @@ mod tests {
             ("hm</think>", ""),
         ] {
             assert_eq!(split_thoughts(text), (answer, true), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_thought_without_an_end_is_told_from_one_that_ends() {
+        for (text, unended) in [
+            ("<think>hm", true),
+            ("<thought>a</thought> <think>hm\n", true),
+            ("<think>hm</think>\n", false),
+            ("<think>hm</think> Done.", false),
+            ("hm</think>", false),
+            ("Done.", false),
+        ] {
+            assert_eq!(is_unended(text), unended, "{text}");
         }
     }
 
