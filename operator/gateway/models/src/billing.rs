@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use super::complaint::{self, ProviderComplaint};
 pub use codebutler_gateway_core::bill::ProviderBill;
 
+/// xAI's ticks in a nano-dollar.
+const TICKS: u64 = 10;
+
 #[derive(Deserialize)]
 struct BillingAnswer<'a> {
     #[serde(borrow, default, deserialize_with = "lenient_usage")]
@@ -39,6 +42,9 @@ struct BillingAnswer<'a> {
 struct Reported<'a> {
     #[serde(borrow, default)]
     cost: Option<&'a RawValue>,
+    /// xAI's.
+    #[serde(default, deserialize_with = "lenient_count")]
+    cost_in_usd_ticks: Option<u64>,
     #[serde(default, deserialize_with = "lenient_count")]
     prompt_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient_count")]
@@ -153,7 +159,9 @@ fn lenient_list<'de, D: Deserializer<'de>>(
 impl Reported<'_> {
     /// Returns the amount billed, by whomever.
     fn cost(&self) -> Option<NanoUsd> {
-        let cost = nano_amount(self.cost?)?;
+        let Some(cost) = self.cost.and_then(nano_amount) else {
+            return self.cost_in_usd_ticks.map(|ticks| NanoUsd(ticks.div_ceil(TICKS)));
+        };
         let details = || serde_json::from_str::<CostDetails<'_>>(self.cost_details?.get()).ok();
         let upstream = || nano_amount(details()?.upstream_inference_cost?);
         let others = self.is_byok.unwrap_or(false).then(upstream).flatten();

@@ -31,6 +31,21 @@ fn cost_is_exact_to_the_nano_dollar() {
 }
 
 #[test]
+fn what_xai_has_charged_is_the_cost() {
+    let told = |ticks: &str| {
+        let usage = format!(
+            r#"{{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"cost_in_usd_ticks":{ticks}}}"#
+        );
+        let bill = bill(&usage);
+        (bill.priced, bill.usage.cost.0, bill.usage.completion_tokens)
+    };
+    assert_eq!(told("37756000"), (true, 3_775_600, 103));
+    assert_eq!(told("37756001"), (true, 3_775_601, 103), "never less than it was");
+    assert_eq!(told("null"), (false, 0, 103));
+    assert_eq!(bill(r#"{"cost":0.5,"cost_in_usd_ticks":1}"#).usage.cost.0, 500_000_000);
+}
+
+#[test]
 fn an_answer_that_counts_nothing_costs_what_was_expected() {
     let price = ModelPrice { prompt: NanoUsd(1_000_000_000), ..ModelPrice::default() };
     let expected = NanoUsd(7_000);
