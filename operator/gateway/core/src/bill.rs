@@ -61,9 +61,9 @@ impl ProviderBill {
     #[must_use]
     pub fn or_expected(mut self, expected: NanoUsd) -> Self {
         let TokenUsage { prompt_tokens, completion_tokens, .. } = self.usage;
-        let counted = prompt_tokens + completion_tokens + self.images + self.searches;
-        let is_told = self.priced || counted > 0 || self.seconds.is_some();
-        if is_told || expected == NanoUsd::ZERO {
+        let counts = [prompt_tokens, completion_tokens, self.images, self.searches];
+        let is_counted = counts.iter().any(|count| *count > 0) || self.seconds.is_some();
+        if self.priced || is_counted || expected == NanoUsd::ZERO {
             return self;
         }
         self.usage.cost = expected;
