@@ -334,8 +334,8 @@ async fn a_form_is_learned_once_it_is_taken_and_for_the_effort_that_was_refused(
     };
     let efforts = || {
         let asked = provider.asked();
-        let word = |body: &Value| body["reasoning_effort"].as_str().unwrap_or("-").to_owned();
-        asked.iter().map(word).collect::<Vec<_>>()
+        let effort = |body: &Value| body["reasoning_effort"].as_str().unwrap_or("-").to_owned();
+        asked.iter().map(effort).collect::<Vec<_>>()
     };
     // Neither form helps, so that it was something else: nothing is learned of it.
     (0..3).for_each(|_| refuse("reasoning_effort: internal mapping failed"));
@@ -351,6 +351,34 @@ async fn a_form_is_learned_once_it_is_taken_and_for_the_effort_that_was_refused(
         efforts().last().is_some_and(|effort| effort == "low")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_model_that_stands_in_gets_what_it_misses_in_answers_of_another() {
+    const SPARE: &str = "google/gemini-3.6-flash";
+    let provider = Provider::start().await;
+    let role = json!({"default": CLAUDE, "pool": [SPARE]});
+    let world = provider.world_with(&role, &json!({"model": {"api": "OpenAI"}})).await;
+    let error = |code: u16, text: &str| json!({"error": {"message": text, "code": code}});
+    (0..3).for_each(|_| provider.next(503, Some(0), &error(503, "overloaded")));
+    let misses = |text: &str| provider.next(400, None, &error(400, text));
+    misses("Function call is missing a thought_signature in functionCall parts.");
+    misses("The `reasoning_content` in the thinking mode must be passed back to the API.");
+    let mut asking = ask(CLAUDE);
+    let messages = asking["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "assistant", "content": "", "reasoning": "hm", "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "Read", "arguments": "{}"}}]}));
+    messages.push(json!({"role": "tool", "tool_call_id": "c", "content": "x"}));
+    assert_eq!(world.post("coder", CHAT, &asking).await.0, 200);
+    let asked = provider.asked();
+    let models: Vec<&Value> = asked.iter().map(|body| &body["model"]).collect();
+    assert_eq!(models, [CLAUDE, CLAUDE, CLAUDE, SPARE, SPARE, SPARE]);
+    let answer = |n: usize| &asked[n]["messages"][1];
+    let signature = |n: usize| &answer(n)["tool_calls"][0]["extra_content"]["google"];
+    assert_eq!((&answer(0)["reasoning"], signature(0)), (&json!("hm"), &Value::Null));
+    assert!(answer(3).get("reasoning").is_none() && signature(3).is_null());
+    let skipped = json!({"thought_signature": "skip_thought_signature_validator"});
+    assert_eq!((signature(5), &answer(5)["reasoning_content"]), (&skipped, &json!(" ")));
 }
 
 #[tokio::test]
