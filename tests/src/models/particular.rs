@@ -25,6 +25,9 @@ pub(super) fn find_refusal(
     if signs_calls(catalogue, model) {
         return find_unsigned(request, model, key);
     }
+    if catalogue != PlayedCatalogue::OpenRouter && model.contains("deepseek-v4") {
+        return find_unthought(request);
+    }
     (catalogue == PlayedCatalogue::OpenAi).then(|| find_openai(request, model)).flatten()
 }
 
@@ -63,6 +66,17 @@ fn find_openai(request: &Value, model: &str) -> Option<String> {
 fn calls_without_thought(model: &str) -> bool {
     let minor = model.strip_prefix("gpt-5.").and_then(|rest| rest.split('-').next()?.parse().ok());
     model.starts_with("gpt-6") || minor.is_some_and(|minor: u32| minor >= 4)
+}
+
+/// DeepSeek's API wants reasoning in each answer of a conversation with tools, and takes an empty one for none.
+fn find_unthought(request: &Value) -> Option<String> {
+    let has_tools = request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+    let messages = request["messages"].as_array()?.iter();
+    let mut answers = messages.filter(|message| message["role"] == "assistant");
+    let is_bare = |answer: &Value| answer["reasoning_content"].as_str().is_none_or(str::is_empty);
+    (has_tools && answers.any(is_bare)).then(|| {
+        "The `reasoning_content` in the thinking mode must be passed back to the API.".to_owned()
+    })
 }
 
 /// The first call since somebody spoke that lacks its signature.

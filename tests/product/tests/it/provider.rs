@@ -161,6 +161,31 @@ async fn googles_api_wants_the_signature_of_a_call_back() {
 }
 
 #[tokio::test]
+async fn deepseeks_api_wants_reasoning_in_each_answer_once_there_are_tools() {
+    let model = "deepseek-v4-pro";
+    let options = ModelOptions { catalogue: PlayedCatalogue::Vllm, ..offering(&[]) };
+    let options = options.offer(ModelCard::new(model).playing("coder"));
+    let client = Client::start(vec![ScriptStep::say("a"), ScriptStep::say("b")], options).await;
+    let tool =
+        json!({"type": "function", "function": {"name": "Read", "parameters": {"type": "object"}}});
+    let refuses = async |thought: Value, tools: Value| {
+        let mut body = ask(model);
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.push(json!({"role": "assistant", "content": "a", "reasoning_content": thought}));
+        messages.push(json!({"role": "user", "content": "go on"}));
+        body["tools"] = tools;
+        let (status, told) = client.post(&body).await;
+        let words = told["error"]["message"].as_str().unwrap_or_default();
+        status == 400 && words.contains("must be passed back")
+    };
+    for nothing in [json!(""), Value::Null] {
+        assert!(refuses(nothing, json!([tool])).await);
+    }
+    assert!(!refuses(json!(" "), json!([tool])).await);
+    assert!(!refuses(Value::Null, json!([])).await);
+}
+
+#[tokio::test]
 async fn openais_thinkers_refuse_what_its_other_models_take() {
     let options = ModelOptions { catalogue: PlayedCatalogue::OpenAi, ..offering(&[]) };
     let cards = ["gpt-6-astra", "gpt-5.4", "gpt-5.2", "gpt-4o"]
