@@ -1,7 +1,10 @@
 //! Sends a call otherwise where its refusal says how, and keeps the form that was taken.
 
+use std::time::Duration;
+
 use codebutler_crds::role::RoleModel;
 use codebutler_gateway_core::caller::ProvenCaller;
+use tokio::time::Instant;
 
 use super::facts::route::RoutedModel;
 use super::params::{ParamsKey, SentEffort, SentParams};
@@ -10,6 +13,8 @@ use super::upstream::{ModelError, ModelUpstream};
 use super::verdict::AnswerVerdict;
 use crate::services::ModelServices;
 
+/// Time after which the usual form is tried again: a server may have become another one.
+const KEPT: Duration = Duration::from_hours(24);
 /// Shortest answer, in tokens, that is worth asking for where the credit is low.
 const WORTH: u32 = 1_000;
 
@@ -37,7 +42,8 @@ fn find_params(
     role: &RoleModel,
     routed: &RoutedModel<'_, '_>,
 ) -> SentParams {
-    gateway.models.params.lock().get(&params_key(role, routed)).copied().unwrap_or_default()
+    let known = gateway.models.params.lock().get(&params_key(role, routed)).copied();
+    known.filter(|(at, _)| at.elapsed() < KEPT).map(|(_, params)| params).unwrap_or_default()
 }
 
 /// Keeps the form that a model has taken, for later calls. The usual one is not kept.
@@ -51,8 +57,12 @@ pub(crate) fn learn_params(
     let mut known = gateway.models.params.lock();
     if params == SentParams::default() {
         known.remove(&key);
-    } else {
-        known.insert(key, params);
+        return;
+    }
+    let last = known.get(&key);
+    let is_kept = last.is_some_and(|(at, same)| *same == params && at.elapsed() < KEPT);
+    if !is_kept {
+        known.insert(key, (Instant::now(), params));
     }
 }
 

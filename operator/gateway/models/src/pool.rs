@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::repo_key::RepoKey;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::breaker::CircuitBreakers;
 use super::calibration::EstimateCalibration;
@@ -21,8 +22,8 @@ pub struct ModelPool {
     pub(super) flights: CallSlots,
     /// Models that do not answer in streams.
     pub(super) wholes: Mutex<HashSet<(RepoKey, String)>>,
-    /// The forms in which models take their parameters, where that is not the usual one.
-    pub(super) params: Mutex<HashMap<ParamsKey, SentParams>>,
+    /// The forms in which models take their parameters, where that is not the usual one, and since when that is known.
+    pub(super) params: Mutex<HashMap<ParamsKey, (Instant, SentParams)>>,
     pub catalog: ModelCatalog,
 }
 
