@@ -80,7 +80,7 @@ impl CallPatience {
         long
     }
 
-    /// What was done before it was given up, for people.
+    /// The sentence on a wait that was given up, for people.
     pub(super) fn tell_end(&self, trouble: CallTrouble) -> String {
         let most = self.minutes();
         match trouble {
