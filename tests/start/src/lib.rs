@@ -11,6 +11,7 @@ mod provider;
 mod reach;
 mod repository;
 mod request;
+mod rules;
 mod verdict;
 
 use std::ffi::{OsStr, OsString};
@@ -23,8 +24,10 @@ pub use facts::{free_disk, free_memory};
 pub use options::DEMO_OPTIONS;
 use options::GivenOptions;
 pub use provider::{NamedProvider, find_provider};
-pub use repository::{UnusableRepository, judge_repository, local_path, quiet_ssh};
+pub use repository::{USUAL_BRANCHES, UnusableRepository, judge_repository, local_path, quiet_ssh};
+pub use request::{KEPT, REPO_LIMIT_MB};
 use request::{RequestVerdict, judge_request};
+use rules::find_broken_rule;
 pub use verdict::RUN_DISK_MB;
 use verdict::{BuildPlan, judge_machine};
 
@@ -65,6 +68,15 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
     say(&format!("Nothing was built. With {SWITCH}=off it is tried all the same."));
     ExitCode::from(REFUSED)
+}
+
+/// Judges the demo's options by themselves: those that it has, and those that go together.
+pub fn judge_options(
+    words: impl Iterator<Item = OsString>,
+    env: &impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let options = GivenOptions::parse(words);
+    options.find_wrong_word().or_else(|| find_broken_rule(&options, env))
 }
 
 /// Standard output belongs to the demo, which may be asked for JSON.

@@ -83,15 +83,18 @@ impl GivenOptions {
 
     /// Finds the first word that the demo would not take.
     pub(crate) fn find_wrong_word(&self) -> Option<String> {
-        let mut words = self.demo.iter().map(|word| word.to_string_lossy());
+        let mut words = self.demo.iter().map(|word| word.to_string_lossy()).peekable();
         while let Some(word) = words.next() {
             let (name, value) = word.split_once('=').map_or((&*word, None), |(n, v)| (n, Some(v)));
             let known = DEMO_OPTIONS.iter().find(|(known, _)| *known == name);
             match known {
                 Some((_, true)) if value.is_none() => {
-                    if words.next().is_none() {
+                    if words.next_if(|next| is_value(next)).is_none() {
                         return Some(format!("`{name}` wants a value behind it"));
                     }
+                }
+                Some((_, false)) if value.is_some() => {
+                    return Some(format!("`{name}` takes no value"));
                 }
                 Some(_) => {}
                 None if word.starts_with('-') => {
@@ -106,6 +109,23 @@ impl GivenOptions {
             }
         }
         None
+    }
+
+    /// The demo's options in their order, each with its value. For words none of which is wrong.
+    pub(crate) fn demo_pairs(&self) -> Vec<(String, Option<String>)> {
+        let mut words = self.demo.iter().map(|word| word.to_string_lossy());
+        let mut pairs = Vec::new();
+        while let Some(word) = words.next() {
+            let (name, value) = word.split_once('=').map_or((&*word, None), |(n, v)| (n, Some(v)));
+            let takes_value = DEMO_OPTIONS.iter().any(|(known, takes)| *takes && *known == name);
+            let value = match value {
+                Some(value) => Some(value.to_owned()),
+                None if takes_value => words.next().map(|next| next.into_owned()),
+                None => None,
+            };
+            pairs.push((name.to_owned(), value));
+        }
+        pairs
     }
 
     /// True if the number of jobs is among cargo's options.
@@ -153,6 +173,11 @@ fn values(words: &[OsString], long: &str, short: Option<&str>) -> impl Iterator<
         let value = word.strip_prefix(short?)?;
         Some(value.strip_prefix('=').unwrap_or(value).to_owned())
     })
+}
+
+/// True if a word can be the value of an option: one with dashes in front would be the next option.
+fn is_value(word: &str) -> bool {
+    word == "-" || !word.starts_with('-')
 }
 
 fn asks(words: &[OsString]) -> bool {
@@ -227,6 +252,8 @@ mod tests {
                 ),
             ),
             ("-- --json --repo", Some("`--repo` wants a value")),
+            ("-- --repo --json", Some("`--repo` wants a value")),
+            ("-- --json=yes", Some("`--json` takes no value")),
         ] {
             let wrong = given(line).find_wrong_word();
             assert_eq!(wrong.is_some(), said.is_some(), "{line}: {wrong:?}");

@@ -1,10 +1,10 @@
 //! The repository that a demo is to work on, and what makes it unfit.
 
 use std::fmt::{Display, Formatter};
-use std::io::Read as _;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Time limit for the answer of a Git host. Without one nothing is known.
@@ -13,8 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 /// Longest wait for the words of a Git that has ended.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Exit code of `git ls-remote --exit-code` where there is no branch.
-const NO_BRANCH: i32 = 2;
+/// Exit code of `git ls-remote --exit-code` where there is nothing.
+const NOTHING_THERE: i32 = 2;
+/// Branches that are commonly the default one.
+pub const USUAL_BRANCHES: [&str; 4] = ["main", "master", "trunk", "develop"];
+/// Names of branches that a sentence has room for.
+const SHOWN: usize = 10;
 
 /// A repository that can't be worked on, with the way out.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +52,18 @@ pub enum UnusableRepository {
         branch: String,
         /// Names of some branches, for people.
         branches: String,
+    },
+    /// No branch is checked out, and none is known by a usual name.
+    NoBranch {
+        from: String,
+        /// Names of some branches, for people. Empty: there is none at all.
+        branches: String,
+    },
+    /// It is larger than the limit.
+    Huge {
+        from: String,
+        /// The limit in MB, from `--repo-limit`.
+        limit: u64,
     },
     /// Git can't clone it.
     Unreachable {
@@ -94,6 +110,20 @@ impl Display for UnusableRepository {
             Self::WrongBranch { from, branch, branches } => {
                 write!(f, "{from} has no branch `{branch}` (there are: {branches})")
             }
+            Self::NoBranch { from, branches } if branches.is_empty() => write!(
+                f,
+                "{from} has commits and no branch: make one (`git switch -c main`), then start again"
+            ),
+            Self::NoBranch { from, branches } => write!(
+                f,
+                "{from} has no branch checked out, and none of its branches has a usual name: name the one that pull \
+                 requests are for with --branch (there are: {branches})"
+            ),
+            Self::Huge { from, limit } => write!(
+                f,
+                "{from} is larger than {limit} MB, and each thread would get a copy: name a smaller one, or raise \
+                 --repo-limit"
+            ),
             Self::Unreachable { from, said } => write!(
                 f,
                 "{from} can't be cloned: {said}. Check the address, your access to it and the network"
@@ -162,7 +192,71 @@ pub fn judge_repository(
     if !commits.status.success() && git(&head).is_some_and(|output| !output.status.success()) {
         return Err(unreadable(&String::from_utf8_lossy(&commits.stderr)));
     }
-    branch.map_or(Ok(()), |branch| judge_branch(from, branch, &git))
+    match branch {
+        Some(branch) => judge_branch(from, branch, &git),
+        None => judge_default_branch(from, &git),
+    }
+}
+
+/// A clone begins on the branch that is checked out, or on one with the same commit. Otherwise a usual name counts, or
+/// that there is only one.
+fn judge_default_branch(
+    from: &str,
+    git: &impl Fn(&[&str]) -> Option<Output>,
+) -> Result<(), UnusableRepository> {
+    let list = |filter: &[&str]| {
+        let command = ["for-each-ref", "--format=%(refname:strip=2)"];
+        let listed = git(&[&command[..], filter, &["refs/heads"]].concat())?;
+        listed.status.success().then(|| text_of(&listed))
+    };
+    let Some(all) = list(&[]) else { return Ok(()) };
+    let branches: Vec<&str> = all.lines().collect();
+    let head = git(&["symbolic-ref", "--quiet", "HEAD"]).map(|head| text_of(&head));
+    let head = head.as_deref().and_then(|head| head.strip_prefix("refs/heads/"));
+    let is_known = head.is_some_and(|head| branches.contains(&head))
+        || list(&["--points-at=HEAD"]).is_some_and(|same| !same.is_empty());
+    judge_guess(from, &branches, is_known)
+}
+
+/// Judges branches of which none may be told to be the default one.
+fn judge_guess(from: &str, branches: &[&str], is_known: bool) -> Result<(), UnusableRepository> {
+    let is_usual = USUAL_BRANCHES.iter().any(|usual| branches.contains(usual));
+    if is_known || is_usual || branches.len() == 1 {
+        return Ok(());
+    }
+    let branches = branches.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    Err(UnusableRepository::NoBranch { from: from.to_owned(), branches })
+}
+
+/// Judges the size of a folder's history, which a clone copies. Nothing is known where Git can't be run.
+///
+/// # Errors
+/// A sentence that says what to do.
+pub(crate) fn judge_size(from: &str, path: &Path, limit: u64) -> Result<(), UnusableRepository> {
+    let Some(folder) = path.canonicalize().ok().filter(|folder| folder.is_dir()) else {
+        return Ok(());
+    };
+    let Some(objects) = ask_git(&folder, &["rev-parse", "--git-path", "objects"]) else {
+        return Ok(());
+    };
+    let objects = folder.join(text_of(&objects));
+    if !objects.ends_with("objects") || size_of(&objects).div_ceil(1_000_000) <= limit {
+        return Ok(());
+    }
+    Err(UnusableRepository::Huge { from: from.to_owned(), limit })
+}
+
+/// Bytes of all files in a folder, but for those that Git hides while it writes them.
+fn size_of(folder: &Path) -> u64 {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let shown = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
+    shown
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => size_of(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
 }
 
 fn judge_branch(
@@ -174,30 +268,35 @@ fn judge_branch(
     if git(&known).is_none_or(|output| output.status.success()) {
         return Ok(());
     }
-    let some = ["for-each-ref", "--count=10", "--format=%(refname:short)", "refs/heads"];
-    let some = git(&some).map(|output| text_of(&output)).unwrap_or_default();
-    Err(UnusableRepository::WrongBranch {
+    let all = ["for-each-ref", "--format=%(refname:strip=2)", "refs/heads"];
+    let all = git(&all).map(|output| text_of(&output)).unwrap_or_default();
+    Err(tell_wrong_branch(from, branch, &all.lines().collect::<Vec<_>>()))
+}
+
+fn tell_wrong_branch(from: &str, branch: &str, all: &[&str]) -> UnusableRepository {
+    UnusableRepository::WrongBranch {
         from: from.to_owned(),
         branch: branch.to_owned(),
-        branches: some.lines().collect::<Vec<_>>().join(", "),
-    })
+        branches: all.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Asks a Git host for a repository's branches, as cloning it does. Nothing is known where the host takes its time.
 ///
 /// # Errors
 /// A sentence that says what to do.
-pub(crate) fn judge_remote(from: &str) -> Result<(), UnusableRepository> {
+pub(crate) fn judge_remote(from: &str, branch: Option<&str>) -> Result<(), UnusableRepository> {
     // The user's own settings, keys and helpers, but no questions: the demo asks none either.
     let mut git = Command::new("git");
-    git.args(["ls-remote", "--exit-code", "--heads", "--", from])
+    git.args(["ls-remote", "--exit-code", "--symref", "--", from, "HEAD", "refs/heads/*"])
         .env("GIT_TERMINAL_PROMPT", "0")
         .envs(quiet_ssh().map(|command| ("GIT_SSH_COMMAND", command)))
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let Ok(mut child) = git.spawn() else { return Ok(()) };
+    let answer = child.stdout.take().map(read_aside);
     let errors = child.stderr.take().map(read_aside);
     let begun = Instant::now();
     let status = loop {
@@ -211,31 +310,61 @@ pub(crate) fn judge_remote(from: &str) -> Result<(), UnusableRepository> {
             }
         }
     };
-    if status.success() {
-        return Ok(());
-    }
     let from = without_password(from);
-    if status.code() == Some(NO_BRANCH) {
+    if status.success() {
+        let (told, is_whole) = collect(answer.as_ref(), PATIENCE);
+        let told = String::from_utf8_lossy(&told);
+        return if is_whole { judge_refs(&from, branch, &told) } else { Ok(()) };
+    }
+    if status.code() == Some(NOTHING_THERE) {
         return Err(UnusableRepository::NoCommits(from));
     }
     // A connection that SSH keeps open for later may hold this end open, too.
-    let mut said = Vec::new();
-    let errors = errors.as_ref();
-    while let Some(piece) = errors.and_then(|errors| errors.recv_timeout(SETTLE).ok()) {
-        said.extend(piece);
-    }
+    let (said, _) = collect(errors.as_ref(), SETTLE);
     let said = String::from_utf8_lossy(&said);
     let said = said.lines().filter_map(|line| line.strip_prefix("fatal: ")).next_back();
     let said = said.unwrap_or("git ls-remote failed").trim_end_matches('.').to_owned();
     Err(UnusableRepository::Unreachable { from, said })
 }
 
+/// Judges what a Git host tells of its branches, a line for each: a commit or `ref: NAME`, a tab, and a name.
+fn judge_refs(from: &str, branch: Option<&str>, told: &str) -> Result<(), UnusableRepository> {
+    let lines = || told.lines().filter_map(|line| line.split_once('\t'));
+    let branches: Vec<&str> =
+        lines().filter_map(|(_, name)| name.strip_prefix("refs/heads/")).collect();
+    if let Some(branch) = branch.filter(|_| !branches.is_empty()) {
+        let is_there = branches.contains(&branch);
+        return if is_there { Ok(()) } else { Err(tell_wrong_branch(from, branch, &branches)) };
+    }
+    // An old server tells a commit alone, and a clone begins on a branch that has it.
+    let of_head: Vec<&str> =
+        lines().filter(|(_, name)| *name == "HEAD").map(|(value, _)| value).collect();
+    let is_known = lines().any(|(value, name)| {
+        let Some(short) = name.strip_prefix("refs/heads/") else { return false };
+        let target = format!("ref: refs/heads/{short}");
+        of_head.iter().any(|head| *head == value || *head == target)
+    });
+    judge_guess(from, &branches, is_known)
+}
+
+/// All that was read of a program that has ended, and whether that is its whole output. Each piece may take `patience`.
+fn collect(pieces: Option<&Receiver<Vec<u8>>>, patience: Duration) -> (Vec<u8>, bool) {
+    let mut all = Vec::new();
+    let Some(pieces) = pieces else { return (all, false) };
+    loop {
+        match pieces.recv_timeout(patience) {
+            Ok(piece) => all.extend(piece),
+            Err(end) => return (all, end == RecvTimeoutError::Disconnected),
+        }
+    }
+}
+
 /// Reads what a program says while it runs: one that says much would wait for its reader.
-fn read_aside(mut errors: ChildStderr) -> Receiver<Vec<u8>> {
+fn read_aside(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let mut piece = [0; 4096];
-        while let Ok(length @ 1..) = errors.read(&mut piece) {
+        while let Ok(length @ 1..) = output.read(&mut piece) {
             if tell.send(piece[..length].to_vec()).is_err() {
                 return;
             }
@@ -310,6 +439,29 @@ mod tests {
         ] {
             assert_eq!(without_password(from), shown);
         }
+    }
+
+    #[test]
+    fn a_host_that_tells_no_default_branch_has_to_be_helped_by_name() {
+        let one = "1".repeat(40);
+        let two = "2".repeat(40);
+        let refs = format!("{one}\trefs/heads/one\n{two}\trefs/heads/two\n");
+        let judge = |head: &str, branch| {
+            judge_refs("shop", branch, &format!("{head}{refs}")).map_err(|no| no.to_string())
+        };
+        for head in [format!("ref: refs/heads/two\tHEAD\n{two}\tHEAD\n"), format!("{one}\tHEAD\n")]
+        {
+            assert_eq!(judge(&head, None), Ok(()), "{head}");
+        }
+        let aside = format!("{}\tHEAD\n", "3".repeat(40));
+        let told = judge(&aside, None).unwrap_err();
+        assert!(told.contains("with --branch (there are: one, two)"), "{told}");
+        assert_eq!(judge(&aside, Some("two")), Ok(()));
+        let told = judge(&aside, Some("main")).unwrap_err();
+        assert!(told.contains("has no branch `main` (there are: one, two)"), "{told}");
+        assert_eq!(judge_refs("shop", None, &format!("{aside}{one}\trefs/heads/main\n")), Ok(()));
+        let told = judge_refs("shop", None, &aside).unwrap_err().to_string();
+        assert!(told.contains("has commits and no branch"), "{told}");
     }
 
     #[test]

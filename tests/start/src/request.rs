@@ -1,12 +1,17 @@
 //! The demo that was asked for: judged before the build, where the demo itself would refuse it after minutes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::options::GivenOptions;
 use super::provider::find_url;
 use super::reach::{ServerAddress, find_obstacle};
-use super::repository::{judge_remote, judge_repository, local_path};
+use super::repository::{judge_remote, judge_repository, judge_size, local_path};
+use super::rules::find_broken_rule;
 
+/// MB that a repository may have where `--repo-limit` names no other number.
+pub const REPO_LIMIT_MB: u64 = 2000;
+/// The file by which a kept demo's folder is known.
+pub const KEPT: &str = "codebutler-demo.json";
 /// Host whose names of models the shipped roles have.
 const ROUTER: &str = "openrouter.ai";
 
@@ -26,7 +31,8 @@ pub(crate) fn judge_request(
     env: &impl Fn(&str) -> Option<String>,
 ) -> RequestVerdict {
     let mut verdict = RequestVerdict::default();
-    if let Some(wrong) = options.find_wrong_word() {
+    let wrong = options.find_wrong_word().or_else(|| find_broken_rule(options, env));
+    if let Some(wrong) = wrong {
         verdict.troubles.push(wrong);
         return verdict;
     }
@@ -35,14 +41,24 @@ pub(crate) fn judge_request(
             "{file} is no file: name a scenario, such as tests/scenarios/bugfix.yaml"
         ));
     }
+    if let Some(folder) = options.demo_value("--bench").filter(|dir| !Path::new(dir).is_dir()) {
+        verdict
+            .troubles
+            .push(format!("{folder} is no folder of tasks: name one, such as tests/bench"));
+    }
+    let state = options.demo_value("--state").map(PathBuf::from);
+    verdict.troubles.extend(state.as_deref().and_then(judge_state));
     let Some(from) = options.demo_value("--repo") else { return verdict };
     // A kept demo has its clone already.
-    let is_kept = options.demo_value("--state").is_some_and(|folder| Path::new(&folder).exists());
+    let is_kept = state.is_some_and(|folder| folder.join(KEPT).exists());
     if has_git && !is_kept {
+        let branch = options.demo_value("--branch");
+        let limit = options.demo_value("--repo-limit").and_then(|limit| limit.parse().ok());
         let judged = match local_path(&from) {
-            Some(path) => judge_repository(&from, &path, options.demo_value("--branch").as_deref()),
+            Some(path) => judge_repository(&from, &path, branch.as_deref())
+                .and_then(|()| judge_size(&from, &path, limit.unwrap_or(REPO_LIMIT_MB))),
             None if is_built => Ok(()),
-            None => judge_remote(&from),
+            None => judge_remote(&from, branch.as_deref()),
         };
         verdict.troubles.extend(judged.err().map(|unusable| unusable.to_string()));
     }
@@ -50,6 +66,21 @@ pub(crate) fn judge_request(
         judge_models(options, env, &mut verdict);
     }
     verdict
+}
+
+/// Judges the folder in which a demo is kept: a new one, an empty one, or that of an earlier demo.
+fn judge_state(folder: &Path) -> Option<String> {
+    let shown = folder.display();
+    if folder.is_file() {
+        return Some(format!("{shown} is a file: name a folder with --state"));
+    }
+    let is_used = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    (is_used && !folder.join(KEPT).exists()).then(|| {
+        format!(
+            "{shown} is not empty and holds no demo: name a new folder with --state, or that of an earlier \
+             demo"
+        )
+    })
 }
 
 fn judge_models(

@@ -156,6 +156,13 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
         git(&dir.join("shop"), &format!("commit --quiet --allow-empty --message={title}"));
     }
     git(&dir.join("shop"), "branch other");
+    // Its checkout is on no branch and beside all of them: none tells which one pull requests are for.
+    git(dir, "init --quiet --initial-branch=one aside");
+    git(&dir.join("aside"), "commit --quiet --allow-empty --message=Start");
+    git(&dir.join("aside"), "branch two");
+    git(&dir.join("aside"), "checkout --quiet --detach");
+    git(&dir.join("aside"), "commit --quiet --allow-empty --message=Aside");
+    git(dir, "clone --quiet aside loose");
     git(&dir.join("sha256"), "init --quiet --object-format=sha256");
     git(&dir.join("damaged"), "init --quiet --initial-branch=main");
     fs::write(dir.join("damaged/.git/refs/heads/main"), format!("{}\n", "1".repeat(40))).unwrap();
@@ -182,6 +189,12 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
             vec![path("shop"), "--branch=release".to_owned()],
             "has no branch `release` (there are: main, other)",
         ),
+        (vec![path("aside")], "are for with --branch (there are: one, two)"),
+        (vec![path("loose")], "loose has commits and no branch: make one"),
+        (vec![path("shop"), "--repo-limit=0".to_owned()], "shop is larger than 0 MB"),
+        (vec![path("shop"), "--repo-limit=2GB".to_owned()], "a whole number from 0 on, not `2GB`"),
+        (vec![path("shop"), "--runs=2".to_owned()], "`--runs` does nothing without --bench"),
+        (vec![path("shop"), format!("--state={}", path("aside"))], "aside is not empty and holds"),
         (
             vec!["http://ana:hunter2@127.0.0.1:1/shop.git".to_owned()],
             "http://127.0.0.1:1/shop.git can't be cloned: unable to access",
@@ -201,8 +214,10 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
     // What is wrong with it is said as well where the demo was built before.
     fs::write(dir.join("target/debug/demo"), "").unwrap();
     assert_eq!(started(&[&path("shallow")], &[]).0, 2);
-    let (code, _, errors) = started(&[&path("shop"), "--branch", "other"], &[]);
-    assert_eq!((code, &*errors), (130, ""));
+    for fit in [&[&*path("shop"), "--branch", "other"][..], &[&path("aside"), "--branch=two"]] {
+        let (code, _, errors) = started(fit, &[]);
+        assert_eq!((code, &*errors), (130, ""), "{fit:?}");
+    }
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub struct DemoArgs {
     #[arg(long, requires = "repo")]
     pub branch: Option<String>,
     /// Largest repository that is cloned, in MB.
-    #[arg(long, value_name = "MB", default_value_t = 2000)]
+    #[arg(long, value_name = "MB", default_value_t = codebutler_start::REPO_LIMIT_MB)]
     pub repo_limit: u64,
     /// Keep everything in this folder for the next start: messages, threads, commits, volumes.
     #[arg(long, value_name = "DIR", conflicts_with = "scenario")]
@@ -367,6 +367,7 @@ pub(crate) async fn await_interrupt() {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use codebutler_testbed::stack::kept::KeptFolder;
 
     use super::*;
 
@@ -380,5 +381,53 @@ mod tests {
         let own: BTreeMap<String, bool> = own.collect();
         let known = codebutler_start::DEMO_OPTIONS.map(|(name, value)| (name.to_owned(), value));
         assert_eq!(BTreeMap::from(known), own);
+    }
+
+    /// An option with a value that is one.
+    fn option_words(name: &str, takes_value: bool) -> Vec<String> {
+        let value = match name {
+            "--outside" => "192.0.2.7",
+            "--memory" => "on",
+            "--solver" => "oracle",
+            "--arm" => "now",
+            "--budget" | "--repo-limit" | "--runs" => "20",
+            "--window" => "9000",
+            "--interject" | "--rule" => "Say `so` once.",
+            _ => "x",
+        };
+        let value = takes_value.then(|| value.to_owned());
+        [Some(name.to_owned()), value].into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn the_first_program_refuses_each_pair_of_options_that_the_demo_refuses() {
+        let command = DemoArgs::command().mut_args(|one| one.env(None::<&'static str>));
+        let env = |name: &str| (name == "KUBECONFIG").then(|| "/tmp/config".to_owned());
+        let (mut refused, mut taken) = (0, 0);
+        for (first, first_takes) in codebutler_start::DEMO_OPTIONS {
+            for (second, second_takes) in codebutler_start::DEMO_OPTIONS {
+                let mut words = option_words(first, first_takes);
+                words.extend(option_words(second, second_takes));
+                let line = std::iter::once("demo".to_owned()).chain(words.iter().cloned());
+                let parsed = command.clone().try_get_matches_from(line);
+                let behind_dashes = std::iter::once("--".to_owned()).chain(words);
+                let judged = codebutler_start::judge_options(behind_dashes.map(Into::into), &env);
+                match parsed {
+                    Ok(_) => taken += 1,
+                    Err(error) => {
+                        refused += 1;
+                        assert!(judged.is_some(), "{first} {second}: {error}");
+                    }
+                }
+            }
+        }
+        assert!(refused > 100 && taken > 100, "{refused} {taken}");
+    }
+
+    #[test]
+    fn the_first_program_knows_a_kept_demo_by_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = KeptFolder::open(dir.path(), None, "the sample repository").unwrap();
+        assert!(kept.dir().join(codebutler_start::KEPT).exists());
     }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use codebutler_start::{UnusableRepository, judge_repository, local_path, quiet_ssh};
+use codebutler_start::{
+    USUAL_BRANCHES, UnusableRepository, judge_repository, local_path, quiet_ssh,
+};
 use tokio::process::Command;
 
 use codebutler_testbed::github::git::{BareRepository, GitError};
@@ -14,8 +16,6 @@ use codebutler_testbed::github::git::{BareRepository, GitError};
 const LOOK: Duration = Duration::from_millis(200);
 /// A clone above this (MB) gets a word of warning.
 const LARGE_MB: u64 = 200;
-/// Branches that are commonly the default one.
-const USUAL: [&str; 4] = ["main", "master", "trunk", "develop"];
 /// Longest name of a Repo that is made from a folder's.
 const MAX_NAME: usize = 30;
 
@@ -25,26 +25,6 @@ pub(super) enum RepositoryError {
     /// Unfit as it is.
     #[error(transparent)]
     Unusable(#[from] UnusableRepository),
-    /// No branch is checked out, and none has a usual name.
-    #[error(
-        "{from} has no branch checked out, and none of its branches has a usual name: name the one \
-         that pull requests are for with --branch (there are: {branches})"
-    )]
-    NoBranch {
-        from: String,
-        /// Names of some branches, for people.
-        branches: String,
-    },
-    /// The repository is larger than the limit.
-    #[error(
-        "{from} is larger than {limit} MB, and each thread would get a copy: name a smaller one, or \
-         raise --repo-limit"
-    )]
-    Huge {
-        from: String,
-        /// The limit in MB, from `--repo-limit`.
-        limit: u64,
-    },
     /// The git program can't be run.
     #[error("git: {0}")]
     Git(#[from] GitError),
@@ -181,7 +161,9 @@ impl CloneSource {
 
     fn check_size(&self, dir: &Path) -> Result<(), RepositoryError> {
         if folder_megabytes(dir) > self.limit {
-            return Err(RepositoryError::Huge { from: self.identity(), limit: self.limit });
+            return Err(
+                UnusableRepository::Huge { from: self.identity(), limit: self.limit }.into()
+            );
         }
         Ok(())
     }
@@ -198,16 +180,18 @@ impl CloneSource {
             }
             return Err(UnusableRepository::WrongBranch { from, branch, branches }.into());
         }
-        let head = git.run(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
-        if let Some(head) = head.filter(|head| all.contains_key(head)) {
-            return Ok(head);
+        // Its short form would be another one beside a tag of the same name.
+        let head = git.run(&["symbolic-ref", "--quiet", "HEAD"]).await.unwrap_or_default();
+        let head = head.strip_prefix("refs/heads/").filter(|head| all.contains_key(*head));
+        if let Some(head) = head {
+            return Ok(head.to_owned());
         }
-        let usual = USUAL.into_iter().find(|name| all.contains_key(*name));
+        let usual = USUAL_BRANCHES.into_iter().find(|name| all.contains_key(*name));
         let only = (some.len() == 1).then(|| some[0]);
         match usual.or(only) {
             Some(name) => Ok(name.to_owned()),
             None if some.is_empty() => Err(UnusableRepository::NoCommits(from).into()),
-            None => Err(RepositoryError::NoBranch { from, branches }),
+            None => Err(UnusableRepository::NoBranch { from, branches }.into()),
         }
     }
 }
