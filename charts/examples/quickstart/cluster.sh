@@ -2,6 +2,7 @@
 # CodeButler on the cluster that kubectl points at, with images in a registry that its nodes pull from:
 # charts/examples/quickstart/cluster.sh [--dry-run] REGISTRY, such as registry.example.com/team.
 # IMAGES=there: they are in the registry already. VERSION is their tag. What follows REGISTRY goes to helm (--set …).
+# SMALL_NODES=yes: an autoscaler adds nodes that are large enough.
 . "$(dirname "$0")/lib.sh"
 registry=${1:-}
 case $registry in
@@ -32,6 +33,7 @@ if [ -z "$dry" ]; then
   if [ "$(kubectl auth can-i create customresourcedefinitions.apiextensions.k8s.io 2> /dev/null)" = no ]; then
     missing+="you may not create definitions in this cluster: have an administrator run this, or try charts/examples/quickstart/kind.sh"$'\n'
   fi
+  need_nodes
   ready
 fi
 if [ "${IMAGES:-}" != there ]; then

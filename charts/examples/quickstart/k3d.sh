@@ -9,6 +9,7 @@ need_rust
 need k3d "it makes the cluster; https://k3d.io/stable/#installation has one line for each system"
 need kubectl "https://kubernetes.io/docs/tasks/tools/"
 need helm "https://helm.sh/docs/intro/install/"
+k3d cluster get "$cluster" > /dev/null 2>&1 || need_room
 ready
 if [ -n "$dry" ] || ! k3d cluster get "$cluster" > /dev/null 2>&1; then
   run k3d cluster create "$cluster" --wait

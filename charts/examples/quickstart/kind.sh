@@ -9,6 +9,7 @@ need kind "it makes the cluster; https://kind.sigs.k8s.io/docs/user/quick-start/
 need_version kind "$(kind version -q 2> /dev/null || true)" 0.24.0 "older ones enforce no NetworkPolicy, and roles would run no commands; https://kind.sigs.k8s.io has the newest"
 need kubectl "https://kubernetes.io/docs/tasks/tools/"
 need helm "https://helm.sh/docs/intro/install/"
+kind get clusters 2> /dev/null | grep -qx "$cluster" || need_room
 ready
 if [ -n "$dry" ] || ! kind get clusters 2> /dev/null | grep -qx "$cluster"; then
   run kind create cluster --name "$cluster" --config charts/examples/quickstart/kind.yaml

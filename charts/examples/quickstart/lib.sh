@@ -24,7 +24,7 @@ ready() {
   [ -n "$missing" ] || return 0
   printf '%s' "$missing" >&2
   [ -n "$dry" ] && return 0
-  echo "Install that and run this again, or see the commands with --dry-run." >&2
+  echo "Correct that and run this again, or see the commands with --dry-run." >&2
   exit 1
 }
 need_builder() { # [OTHER TOOLS THAT WOULD DO]
@@ -70,6 +70,58 @@ need_rust() {
   found=${found#rustc }
   found=${found%%[ -]*}
   need_version Rust "$found" "$wanted" "rustup update stable"
+}
+
+# Room on this machine for the images' build and a cluster. Both are estimates, and what can't be read is no reason.
+room_memory=3000 room_disk=8000
+need_room() {
+  local memory disk
+  memory=$(free -m 2> /dev/null | sed -n 's/^Mem:.* \([0-9][0-9]*\) *$/\1/p') || memory=
+  disk=$(df -Pm . 2> /dev/null | sed -n '2s/.* \([0-9][0-9]*\)  *[0-9]*%.*/\1/p') || disk=
+  [ "${memory:-$room_memory}" -ge "$room_memory" ] ||
+    missing+="$memory MB of memory are free, and building the images and running a cluster takes about $room_memory: end other programs, or use a larger machine"$'\n'
+  [ "${disk:-$room_disk}" -ge "$room_disk" ] ||
+    missing+="$disk MB of disk are free in $PWD, and images and cluster take about $room_disk: make room first"$'\n'
+}
+
+# What a role's pod asks of a node, as the controller makes it: thousandths of a processor, and MiB.
+pod_cpu=300 pod_memory=576 pod_disk=1088
+
+# A quantity of Kubernetes as a whole number; nothing where it is written in another way.
+millis() {
+  case $1 in
+    *[!0-9m]* | '' | m*) ;;
+    *m) echo "${1%m}" ;;
+    *) echo "$(($1 * 1000))" ;;
+  esac
+}
+mebibytes() {
+  local figure=${1%%[!0-9]*}
+  [ -n "$figure" ] || return 0
+  case ${1#"$figure"} in
+    '') echo "$((figure >> 20))" ;;
+    k) echo "$((figure * 1000 >> 20))" ;;
+    M) echo "$((figure * 1000000 >> 20))" ;;
+    G) echo "$((figure * 1000000000 >> 20))" ;;
+    Ki) echo "$((figure >> 10))" ;;
+    Mi) echo "$figure" ;;
+    Gi) echo "$((figure << 10))" ;;
+    Ti) echo "$((figure << 20))" ;;
+  esac
+}
+
+# Whether a node of the cluster can take a role's pod at all: otherwise the first thread would wait for one without end.
+need_nodes() {
+  local nodes off cpu memory disk seen=
+  nodes=$(kubectl get nodes --request-timeout=10s -o 'jsonpath={range .items[*]}{.spec.unschedulable}|{.status.allocatable.cpu}|{.status.allocatable.memory}|{.status.allocatable.ephemeral-storage}{"\n"}{end}' 2> /dev/null) || return 0
+  while IFS='|' read -r off cpu memory disk; do
+    [ -n "$cpu$memory" ] && [ "$off" != true ] || continue
+    cpu=$(millis "$cpu") memory=$(mebibytes "$memory") disk=$(mebibytes "$disk")
+    [ "${cpu:-$pod_cpu}" -lt "$pod_cpu" ] || [ "${memory:-$pod_memory}" -lt "$pod_memory" ] || [ "${disk:-$pod_disk}" -lt "$pod_disk" ] || return 0
+    seen="${cpu:-?}m of processor, ${memory:-?} MiB of memory, ${disk:-?} MiB of disk"
+  done <<< "$nodes"
+  [ -z "$seen" ] || [ -n "${SMALL_NODES:-}" ] ||
+    missing+="no node can take a role's pod, which asks for ${pod_cpu}m of processor, $pod_memory MiB of memory and $pod_disk MiB of disk (one has $seen): add a larger node, or start this with SMALL_NODES=yes if an autoscaler will"$'\n'
 }
 
 # The two charts, with images of REGISTRY (empty: of no registry).

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use crate::cluster::TeamCluster;
 use crate::finding::{DoctorFinding, FindingLevel};
 use crate::installation::look_at_installation;
+use crate::nodes::look_at_nodes;
 use crate::table::plain;
 use crate::{PluginError, PluginTerminal};
 
@@ -46,6 +47,7 @@ pub(crate) async fn run_doctor(
     let roles = cluster.roles().await?;
     let threads = cluster.threads().await?;
     let mut findings = look_at_installation(cluster).await;
+    findings.extend(look_at_nodes(cluster).await);
     findings.extend(repos.iter().flat_map(look_at_repo));
     findings.extend(roles.iter().flat_map(look_at_role));
     findings.extend(threads.iter().flat_map(look_at_thread));

@@ -14,6 +14,7 @@ mod finding;
 mod init;
 mod installation;
 mod logs;
+mod nodes;
 mod proxy;
 mod stop;
 mod table;

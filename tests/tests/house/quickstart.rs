@@ -70,7 +70,9 @@ fn said(bytes: &[u8]) -> String {
 
 /// True for a command of kind or k3d that changes something.
 fn makes_cluster(line: &str) -> bool {
-    line != "kind version -q" && ["kind", "k3d"].iter().any(|tool| line.starts_with(tool))
+    let only_asks =
+        ["kind version -q", "kind get clusters", "k3d cluster get codebutler"].contains(&line);
+    !only_asks && ["kind", "k3d"].iter().any(|tool| line.starts_with(tool))
 }
 
 #[test]
@@ -115,7 +117,9 @@ fn a_machine_that_can_t_build_the_images_is_told_before_anything_changes() {
             assert!(complaint.contains(part), "{name}: {complaint}");
             let asked = machine.asked();
             let changes = |line: &String| {
-                ["kind create", "k3d cluster", "helm"].iter().any(|one| line.starts_with(one))
+                ["kind create", "k3d cluster create", "helm"]
+                    .iter()
+                    .any(|one| line.starts_with(one))
             };
             assert!(!asked.iter().any(changes), "{name}: {asked:?}");
         }
@@ -267,6 +271,85 @@ fn a_cluster_that_can_t_have_it_is_told_before_the_images_are_built() {
         assert!(!asked.iter().any(|line| line.starts_with("docker build")), "{asked:?}");
         assert!(!asked.iter().any(|line| line.starts_with("helm")), "{asked:?}");
     }
+}
+
+#[test]
+fn a_machine_without_room_is_told_before_anything_changes() {
+    let usual = [LINUX, CARGO, RUST, ("docker", ""), ("kubectl", ""), ("helm", "")];
+    let small = ("free", "echo '       total used free'; echo 'Mem:   3936 2900 100 20 900 812'");
+    let full = ("df", "echo head; echo '/dev/vda 90000 85000 5000 95% /'");
+    let none = [("kind", "exit 1"), ("k3d", "exit 1")];
+    for name in ["kind", "k3d"] {
+        let machine = Machine::with(&[&usual[..], &none, &[small, full]].concat());
+        let output = machine.run(&[&script(name)], &[]);
+        let complaint = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {complaint}");
+        for part in ["812 MB of memory are free", "5000 MB of disk are free in /"] {
+            assert!(complaint.contains(part), "{name}: {complaint}");
+        }
+        assert!(!machine.asked().iter().any(|line| makes_cluster(line)), "{:?}", machine.asked());
+    }
+    // A cluster of that name is there: what it takes was free before.
+    let there =
+        [("kind", "[ \"$*\" != 'get clusters' ] || echo codebutler"), ("kubectl", "exit 1")];
+    let machine = Machine::with(&[&usual[..], &there, &[small, full]].concat());
+    let output = machine.run(&[&script("kind")], &[]);
+    assert!(!said(&output.stderr).contains("are free"), "{}", said(&output.stderr));
+}
+
+#[test]
+fn nodes_that_can_take_no_role_are_told_before_anything_is_installed() {
+    let of = |nodes: &str, environment: &[(&str, &str)]| {
+        let answers = format!("case \"$*\" in 'get nodes'*) printf '{nodes}' ;; esac");
+        let machine = Machine::with(&[("kubectl", &*answers), ("helm", "")]);
+        let given: Vec<_> = environment.iter().copied().chain([("IMAGES", "there")]).collect();
+        let output = machine.run(&[&script("cluster"), "r.example/x"], &given);
+        let installs = machine.asked().iter().any(|line| line.starts_with("helm"));
+        assert_eq!(installs, output.status.success(), "{}", said(&output.stderr));
+        (installs, said(&output.stderr))
+    };
+    let small = "|940m|456Mi|7Gi\\n";
+    let (installs, complaint) = of(small, &[]);
+    assert!(!installs && complaint.starts_with("no node can take a role"), "{complaint}");
+    for part in
+        ["576 MiB of memory", "940m of processor, 456 MiB of memory, 7168 MiB", "SMALL_NODES"]
+    {
+        assert!(complaint.contains(part), "{complaint}");
+    }
+    for nodes in [
+        // What is written in another way, or not at all, is no reason.
+        "",
+        "|2|1.5Gi|\\n",
+        "|1930m|3977740Ki|18242267924\\n",
+        &format!("{small}|4|16Gi|100Gi\\n"),
+    ] {
+        assert!(of(nodes, &[]).0, "{nodes}");
+    }
+    assert!(!of(&format!("{small}true|4|16Gi|100Gi\\n"), &[]).0, "a node that takes no pods");
+    assert!(!of("|4|16Gi|500Mi\\n", &[]).0, "a node without a disk to speak of");
+    assert!(of(small, &[("SMALL_NODES", "yes")]).0);
+}
+
+#[test]
+fn scripts_and_plugin_ask_of_nodes_what_the_controller_asks() {
+    let read = |path: &str| fs::read_to_string(top().join(path)).unwrap();
+    let sizes = read("operator/controller/src/thread/size.rs");
+    let figure = |container: &str, name: &str| -> u64 {
+        let (_, own) = sizes.split_once(&format!("const {container}: Self")).unwrap();
+        let (_, value) = own.split_once(&format!(" {name}: \"")).unwrap();
+        let (value, _) = value.split_once('"').unwrap();
+        match value.strip_suffix("Gi") {
+            Some(gibibytes) => gibibytes.parse::<u64>().unwrap() * 1024,
+            None => value.trim_end_matches(['M', 'i', 'm']).parse().unwrap(),
+        }
+    };
+    let pod = |name: &str| figure("TOOLBOX", name) + figure("AGENT", name);
+    let (cpu, memory, disk) = (pod("cpu"), pod("memory"), pod("disk"));
+    let script = format!("pod_cpu={cpu} pod_memory={memory} pod_disk={disk}\n");
+    assert!(read("charts/examples/quickstart/lib.sh").contains(&script), "{script}");
+    let plugin =
+        format!("(\"cpu\", {cpu}), (\"memory\", {memory}), (\"ephemeral-storage\", {disk})");
+    assert!(read("operator/kubectl/src/nodes.rs").contains(&plugin), "{plugin}");
 }
 
 #[test]
