@@ -98,7 +98,9 @@ impl IntoResponse for PageProblem {
             Self::NotSteering => (
                 StatusCode::FORBIDDEN,
                 "You can't steer here",
-                "spec.access.users of this channel's Repo does not name you.".to_owned(),
+                "This team lists who may, and you are not among them. Whoever runs CodeButler can add you \
+                 (spec.access.users of this channel's Repo)."
+                    .to_owned(),
                 None,
             ),
             Self::NotAsked => (

@@ -1,16 +1,16 @@
 //! Rights of people: to steer, and to decide. Pure.
 
 /// Told to people whom the Repo's list of users does not name.
-pub(crate) const NOT_PERMITTED: &str =
-    "You can't steer here: `spec.access.users` of this channel's Repo does not name you.";
+pub(crate) const NOT_PERMITTED: &str = "You can't steer here: this team lists who may, and you are not among them. Whoever runs \
+     CodeButler can add you (`spec.access.users` of this channel's Repo).";
 const BOT: &str = "A bot decides nothing here.";
-const GUEST: &str = "This did not count: of a workspace's guests, only those may decide whom `spec.access.users` of \
-     this channel's Repo names. A full member of the workspace can decide.";
-const STRANGER: &str = "This did not count: people of other organisations may decide only if `spec.access.users` of this \
-     channel's Repo names them. A full member of the workspace that the app is in can decide.";
+const GUEST: &str = "This did not count: a guest of the workspace decides only where the team lists them \
+     (`spec.access.users` of this channel's Repo). A full member of the workspace can decide.";
+const STRANGER: &str = "This did not count: people of other organisations decide only where the team lists them \
+     (`spec.access.users` of this channel's Repo). A full member of the workspace that the app is in can decide.";
 const GONE: &str = "This did not count: the account is deactivated in this workspace. Somebody who is in it can decide.";
-const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Give it the scope `users:read`, or have \
-     `spec.access.users` of this channel's Repo name you.";
+const UNKNOWN: &str = "This did not count: Slack does not tell the app who you are. Whoever runs CodeButler can give the app the \
+     scope `users:read`, or list you (`spec.access.users` of this channel's Repo).";
 /// Told where the person who decided has left the channel since.
 pub(crate) const LEFT: &str =
     "This does not count any more: you are not in this channel. Somebody who is in it can decide.";

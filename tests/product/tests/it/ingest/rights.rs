@@ -110,7 +110,8 @@ async fn full_members_decide_and_guests_strangers_and_bots_do_not() {
     let asked = desk.service().post(&pm, &plan, None).await.unwrap().ts.to_string();
     slack.react_as(&bot, &desk.channel, &asked, "+1").unwrap();
     slack.click(&guest, &desk.channel, &asked, "plan:approve").unwrap();
-    desk.whispered(&guest, &root, "of a workspace's guests, only those may decide").await;
+    desk.whispered(&guest, &root, "a guest of the workspace decides only where the team lists")
+        .await;
     let yes = slack.post_as(&guest, &desk.channel, Some(&root), "lgtm").unwrap();
     slack.wait_acked(&yes, PATIENCE).await.unwrap();
     assert_eq!(desk.plan_approved_by(&root).await, None);

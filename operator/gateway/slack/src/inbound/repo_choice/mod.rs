@@ -34,15 +34,16 @@ const BUTTON: &str = "repository:";
 /// Told to people whose answer comes after the question is closed.
 const OVER: &str = "This is no longer open: it was answered, or nobody answered in time. Write again to begin \
      anew, and name the repository.";
-const GONE: &str = "That Repo is gone: press another button, or write the name of another one.";
+const GONE: &str =
+    "That repository is no longer looked after here: press another button, or write another name.";
 const FULL: &str = "Too many messages wait for somebody to say which repository they are about: write this again \
      with the repository's name in it.";
 /// Told to people who mean a Repo that Slack keeps from answering.
-const DEAF: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
-     describe repo`). It reads this as soon as it can.";
+const DEAF: &str = "Nobody can answer for that repository at the moment. This is read as soon as somebody can. Whoever \
+     runs CodeButler sees why: `kubectl codebutler doctor`.";
 /// The same text for a press of a button, which nobody reads back.
-const DEAF_CHOICE: &str = "That Repo can't answer at the moment: its condition `SlackReachable` says why (`kubectl \
-     describe repo`). Press the button again once it can.";
+const DEAF_CHOICE: &str = "Nobody can answer for that repository at the moment: press the button again later. Whoever runs \
+     CodeButler sees why: `kubectl codebutler doctor`.";
 
 /// Recipient of a message in a channel that several Repos share.
 pub(crate) enum MessageOwner {
