@@ -44,7 +44,7 @@ reasons! {
         GatewayCertificateNotFound at "Ready, Reconciling, event": "The gateway has not written its certificate authority yet.", "See that a gateway runs, and its log.";
         GatewayNotFound at "Ready, Reconciling, event": "The gateway's Service is not there or not as it has to be.", "Install the chart again (`helm upgrade`).";
         GitNotReachable at "Ready, Reconciling, event": "Git does not take the credentials, or does not answer.", "Correct `spec.git` or the Secret that is named.";
-        GuidesInvalid at "GuidesValid, event": "Files of `.codebutler/` on the base branch have mistakes; what can't be read is left out, and work goes on.", "Mend the files and lines that the sentence names; `codebutler-agent validate` shows all.";
+        GuidesInvalid at "GuidesValid, event": "Files of `.codebutler/` on the base branch have mistakes; what can't be read is left out, and work goes on.", "Fix the files and lines that the sentence names; `codebutler-agent validate` shows all.";
         GuidesUsable at "GuidesValid": "Each file of `.codebutler/` on the base branch can be used as it stands.", "";
         InvalidCredentials at "SlackReachable, event": "Slack does not take a token of the Secret, or the Secret can't be used.", "Put valid tokens into the Secret; no restart is needed.";
         IssuesNotRead at "event": "Issues with the label of `spec.issues` can't be read.", "Let the token read issues, or see what GitHub says; it is tried again.";
@@ -54,7 +54,7 @@ reasons! {
         McpServerStarted at "event": "A server of `spec.mcpServers` has got a pod.", "";
         McpServersNotStarted at "McpServersReady": "A server of `spec.mcpServers` with an `image` was never started, or is starting: it starts when a role first uses it, and only then shows that it works. All others answer.", "";
         McpServersReady at "McpServersReady, event": "Each server of `spec.mcpServers` answered when it was last asked or used.", "";
-        McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` wants a person to sign in.", "Write in a thread whose role uses it and sign in with the link that comes, or change what the sentence names.";
+        McpSignInNeeded at "McpServersReady, event": "A server of `spec.mcpServers` with `oauth` asks for a person to sign in.", "Write in a thread whose role uses it and sign in with the link that comes, or change what the sentence names.";
         MissingScope at "SlackReachable, event": "The Slack app lacks scopes.", "Add those that are named and install the app again.";
         ModelNotReachable at "Ready, Reconciling, event": "The model API does not serve the Repo.", "Correct `spec.model` or the Secret that is named.";
         ModelReachable at "event": "The model API serves the Repo again.", "";
@@ -62,7 +62,7 @@ reasons! {
         ModelsNotKnown at "event": "A role's model is not in the provider's list.", "Correct the id, or say in `spec.model.models` what it is.";
         NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that one of the Repo's needs.", "Delete or rename that object.";
         NoList at "ModelsKnown": "The provider's list of models can't be used.", "Nothing: ids are taken as they are written down.";
-        NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails.", "Mend the webhook that is named; it is tried again until it is.";
+        NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails.", "Fix the webhook that is named; it is tried again until it is.";
         NotAsked at "ModelReachable, SearchReachable": "Only a call, or a search, can tell whether the key is served.", "";
         NotEnforced at "EgressEnforced": "Agent pods got past the gateway by the ways that are named.", "Use a network plugin that enforces NetworkPolicies, and delete policies that let these pods out.";
         NotInChannel at "SlackReachable, event": "The app is not in the channel.", "Invite it there.";
@@ -72,7 +72,7 @@ reasons! {
         QuotaTooSmall at "Ready, Reconciling, event": "The ResourceQuota has no room for even one.", "Raise it.";
         Reachable at "SlackReachable, GitReachable": "It answers with the Repo's credentials.", "";
         Ready at "Ready": "Messages in the channel are answered.", "";
-        Refused at "ModelReachable, SearchReachable": "The provider refuses the account (no money, no right), in the words that follow; or a search service has to be set up otherwise.", "Mend the account, or put another key into the Secret.";
+        Refused at "ModelReachable, SearchReachable": "The provider refuses the account (no money, no right), in the words that follow; or a search service has to be set up otherwise.", "Fix the account, or put another key into the Secret.";
         Rejected at "Ready, Reconciling, event": "The API server refuses an object that the Repo needs.", "See its words; a missing right comes back with `helm upgrade`.";
         Renamed at "OldSpelling, event": "A field is written as the first previews had it, which is read until `v1beta1`.", "Write it as the sentence has it.";
         Repaired at "event": "Somebody had changed an account, a policy or a certificate of the Repo; it is as it has to be again.", "";
@@ -105,7 +105,7 @@ reasons! {
         SlackUnavailable at "SlackReachable, event": "Slack does not answer.", "Wait; if it lasts for all Repos, see the gateway's way out.";
         SparseFolderNotFound at "SparseCheckoutValid, event": "The base branch does not have a folder of `spec.worktree.sparse`; worktrees have the others.", "Correct the path that the sentence names, or take it out.";
         SparseFoldersFound at "SparseCheckoutValid": "The base branch has each folder of `spec.worktree.sparse`.", "";
-        StartRefused at "event": "Work that begins by itself could not, for the reason that is named.", "Mend what is named; it is tried again until it is.";
+        StartRefused at "event": "Work that begins by itself could not, for the reason that is named.", "Fix what is named; it is tried again until it is.";
         Suspended at "Suspended, Ready, event": "`spec.suspend` is set: nothing new starts.", "Unset it.";
     }
     AgentRole {
@@ -153,7 +153,7 @@ reasons! {
         Merged at "Finished": "Its pull request was merged.", "";
         NameTaken at "Ready, Stalled, event": "An object that belongs to somebody else has the name that a pod or volume needs.", "Delete or rename that object.";
         NoFreeSlot at "Queued": "All places of the Repo are taken.", "Wait, or raise `spec.limits.concurrentThreads` or `concurrentRuns`.";
-        NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails when a pod or volume is made.", "Mend the webhook that is named; it is tried again until it is.";
+        NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails when a pod or volume is made.", "Fix the webhook that is named; it is tried again until it is.";
         NotExpanded at "WorktreeReady, event": "The volume could not be made larger.", "Use a StorageClass that allows it.";
         NotOpened at "Ready, Reconciling, event": "The conversation of a prompt could not be opened.", "See the condition Opened.";
         NothingAsked at "AwaitingUser": "No role waits for a person.", "";

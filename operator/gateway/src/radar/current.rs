@@ -104,7 +104,7 @@ fn find_response(past: &BranchPast<'_>, update: BranchUpdate) -> Option<RadarRes
             text: format!(
                 "{moved}, and the two merge without a conflict. Bring the branch up to date: GitUpdate, run the \
                  test command, then GitPush, and hand over to the reviewer: what was reviewed was another commit. If a test \
-                 fails, both sides don't work together: mend that first."
+                 fails, both sides don't work together: fix that first."
             ),
         }),
         _ => None,
