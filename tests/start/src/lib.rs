@@ -27,7 +27,7 @@ pub use provider::{NamedProvider, find_provider};
 pub use repository::{USUAL_BRANCHES, UnusableRepository, judge_repository, local_path, quiet_ssh};
 pub use request::{KEPT, REPO_LIMIT_MB};
 use request::{RequestVerdict, judge_request};
-use rules::find_broken_rule;
+use rules::{KUBECONFIG, find_broken_rule};
 pub use verdict::RUN_DISK_MB;
 use verdict::{BuildPlan, judge_machine};
 
@@ -41,7 +41,7 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let options = GivenOptions::parse(words);
     let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
     if is_off || options.asks_cargo() {
-        return start_demo(&options, None);
+        return start_demo(&options, None, &[]);
     }
     let program = std::env::current_exe().unwrap_or_default();
     let facts = gather_facts(program.parent().unwrap_or(Path::new(".")), &options);
@@ -61,7 +61,14 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
         for notice in plan.notices.iter().chain(&request.notices) {
             say(notice);
         }
-        return start_demo(&options, plan.jobs);
+        if !leaves_cluster_alone(&options) {
+            return start_demo(&options, plan.jobs, &[]);
+        }
+        say(
+            "KUBECONFIG names a cluster, which is left alone: the demo brings its own. --outside is for the nodes of \
+             that one.",
+        );
+        return start_demo(&options, plan.jobs, &[KUBECONFIG]);
     }
     for trouble in &troubles {
         say(&format!("error: {trouble}"));
@@ -84,13 +91,24 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-fn start_demo(options: &GivenOptions, jobs: Option<u64>) -> ExitCode {
+/// True if the user's shell names a cluster and nothing says that the demo is for it. The demo would make definitions,
+/// namespaces and a node there.
+fn leaves_cluster_alone(options: &GivenOptions) -> bool {
+    let names_cluster = std::env::var_os(KUBECONFIG).is_some_and(|value| !value.is_empty());
+    let is_for_it = options.uses_other_nodes() || std::env::var_os("CODEBUTLER_OUTSIDE").is_some();
+    names_cluster && !is_for_it && !options.asks_demo()
+}
+
+fn start_demo(options: &GivenOptions, jobs: Option<u64>, hidden: &[&str]) -> ExitCode {
     // The same cargo again, also where it is none of the search path.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
     command.arg("run").args(&options.cargo);
     command.args(["--package", "codebutler-product", "--bin", "demo", "--"]).args(&options.demo);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_this_package(name)) {
+        command.env_remove(name);
+    }
+    for name in hidden {
         command.env_remove(name);
     }
     command.envs(jobs.map(|jobs| (JOBS, jobs.to_string())));

@@ -39,6 +39,10 @@ const APART: [(&str, &[&str]); 4] = [
 /// Variables that stand for options.
 const VARIABLES: [(&str, &str); 2] =
     [("--images", "CODEBUTLER_IMAGES"), ("--outside", "CODEBUTLER_OUTSIDE")];
+/// Variable that names a cluster, which the demo uses with its own nodes alone.
+pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
+/// Variable that names a folder with the programs of a real API server.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
 /// Options that take a whole number, and from where to where.
 const NUMBERS: [(&str, RangeInclusive<u64>); 3] =
     [("--repo-limit", 0..=u64::MAX), ("--runs", 1..=1000), ("--window", 8000..=4_294_967_295)];
@@ -88,14 +92,22 @@ pub(crate) fn find_broken_rule(
             return Some(format!("{} does nothing without {}", show(name), others.join(" or ")));
         }
     }
-    let is_given = |name: &&str| env(name).is_some_and(|value| !value.is_empty());
-    let cluster = ["KUBECONFIG", "KUBEBUILDER_ASSETS"];
-    if is_set("--outside") && !is_given(&cluster[0]) {
+    let is_given = |name: &str| env(name).is_some_and(|value| !value.is_empty());
+    let uses_nodes = is_set("--outside");
+    if uses_nodes && !is_given(KUBECONFIG) {
         let outside = show("--outside");
-        return Some(format!("{outside} is for the nodes of a cluster: name that with KUBECONFIG"));
+        return Some(format!(
+            "{outside} is for the nodes of a cluster: name that with {KUBECONFIG}"
+        ));
     }
-    let other = cluster.iter().find(|name| is_given(name)).filter(|_| is_set("--state"))?;
-    Some(format!("`--state` keeps the objects of the embedded API server: unset {other} to use it"))
+    if !is_set("--state") {
+        return None;
+    }
+    let other = [(KUBECONFIG, uses_nodes), (ASSETS, true)];
+    let other = other.into_iter().find(|(name, counts)| *counts && is_given(name));
+    other.map(|(name, _)| {
+        format!("`--state` keeps the objects of the embedded API server: unset {name} to use it")
+    })
 }
 
 /// Judges the value of an option; none where it is taken, or nothing is known of it here.
@@ -149,6 +161,7 @@ mod tests {
         }
         let outside = "-- --outside 192.0.2.7 --images r.example/x/";
         assert_eq!(broken(outside, &[("KUBECONFIG", "/tmp/config")]), None);
+        assert_eq!(broken("-- --state kept", &[("KUBECONFIG", "/tmp/config")]), None);
         assert_eq!(broken("-- --cluster", &[("CODEBUTLER_IMAGES", "r.example/x/")]), None);
     }
 

@@ -68,6 +68,23 @@ fn it_becomes_the_demo_with_the_same_arguments_and_its_exit_code() {
 }
 
 #[test]
+fn the_cluster_that_a_shell_names_is_left_alone_unless_its_nodes_are_meant() {
+    let cargo = ("cargo", "echo \"cluster: $KUBECONFIG\"; exit 0");
+    let machine = SmallMachine::with("cluster", &[cargo, GIT, CC, DISK]);
+    let own = ("KUBECONFIG", "/home/ana/.kube/work");
+    let nodes = [own, ("CODEBUTLER_OUTSIDE", "192.0.2.7"), ("CODEBUTLER_IMAGES", "r.example/x/")];
+    for (environment, given) in [
+        (vec![own], "cluster: \n"),
+        (nodes.to_vec(), "cluster: /home/ana/.kube/work\n"),
+        (vec![own, ("CODEBUTLER_PREFLIGHT", "off")], "cluster: /home/ana/.kube/work\n"),
+    ] {
+        let (code, out, errors) = machine.start(&[], &environment);
+        assert_eq!((code, &*out), (0, given), "{errors}");
+        assert_eq!(errors.contains("left alone"), given == "cluster: \n", "{errors}");
+    }
+}
+
+#[test]
 fn cargos_own_options_are_for_the_build_of_the_demo() {
     let alias = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cargo/config.toml");
     let alias = fs::read_to_string(alias).unwrap();
