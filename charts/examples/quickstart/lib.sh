@@ -110,7 +110,7 @@ mebibytes() {
   esac
 }
 
-# Whether a node of the cluster can take a role's pod at all: otherwise the first thread would wait for one without end.
+# Judges if some node of the cluster can take a role's pod. Where none can, the first thread would wait for one.
 need_nodes() {
   local nodes off cpu memory disk seen=
   nodes=$(kubectl get nodes --request-timeout=10s -o 'jsonpath={range .items[*]}{.spec.unschedulable}|{.status.allocatable.cpu}|{.status.allocatable.memory}|{.status.allocatable.ephemeral-storage}{"\n"}{end}' 2> /dev/null) || return 0

@@ -1,5 +1,6 @@
 //! The options of `cargo demo`: cargo's own, and behind `--` those of the demo.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -120,7 +121,7 @@ impl GivenOptions {
             let takes_value = DEMO_OPTIONS.iter().any(|(known, takes)| *takes && *known == name);
             let value = match value {
                 Some(value) => Some(value.to_owned()),
-                None if takes_value => words.next().map(|next| next.into_owned()),
+                None if takes_value => words.next().map(Cow::into_owned),
                 None => None,
             };
             pairs.push((name.to_owned(), value));

@@ -240,19 +240,19 @@ pub(crate) fn judge_size(from: &str, path: &Path, limit: u64) -> Result<(), Unus
         return Ok(());
     };
     let objects = folder.join(text_of(&objects));
-    if !objects.ends_with("objects") || size_of(&objects).div_ceil(1_000_000) <= limit {
+    if !objects.ends_with("objects") || count_bytes(&objects).div_ceil(1_000_000) <= limit {
         return Ok(());
     }
     Err(UnusableRepository::Huge { from: from.to_owned(), limit })
 }
 
 /// Bytes of all files in a folder, but for those that Git hides while it writes them.
-fn size_of(folder: &Path) -> u64 {
+fn count_bytes(folder: &Path) -> u64 {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let shown = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
     shown
         .map(|entry| match entry.metadata() {
-            Ok(meta) if meta.is_dir() => size_of(&entry.path()),
+            Ok(meta) if meta.is_dir() => count_bytes(&entry.path()),
             Ok(meta) => meta.len(),
             Err(_) => 0,
         })
