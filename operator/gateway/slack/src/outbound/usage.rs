@@ -58,9 +58,8 @@ fn flagged_cost(status: &ThreadStatus) -> NanoUsd {
 }
 
 /// A table in a code block: the same in Slack and in a pull request. Roles that did nothing are
-/// left out; the last line is the total, and below it what is not known. Where providers told of them,
-/// sent tokens are apart by whether they were fresh, kept from before (cached) or kept from then on
-/// (written), and so are those that models thought with, a part of those received.
+/// left out; the last line is the total, and below it what is not known. Where providers report them, sent tokens are
+/// apart: not cached, read from a cache, or written to one. So are those of a model's reasoning, a part of those received.
 #[must_use]
 pub fn usage_table(status: &ThreadStatus) -> String {
     let mut lines = list_worked(status);
@@ -90,8 +89,10 @@ pub fn usage_table(status: &ThreadStatus) -> String {
     let flagged = flagged_cost(status);
     if flagged > NanoUsd::ZERO {
         let flagged = flagged.in_cents();
-        let _ =
-            write!(text, "\nUp to {flagged} more for calls whose cost the provider has not told.");
+        let _ = write!(
+            text,
+            "\nUp to {flagged} more for calls whose cost the provider has not reported."
+        );
     }
     text
 }
@@ -117,7 +118,7 @@ const COLUMNS: [Column; 8] = [
         shown: |sum| !has_parts(sum),
     },
     Column {
-        title: "fresh",
+        title: "uncached",
         figure: |usage| {
             let kept = usage.cached_tokens.saturating_add(usage.written_tokens);
             short_count(usage.prompt_tokens.saturating_sub(kept))
@@ -125,17 +126,17 @@ const COLUMNS: [Column; 8] = [
         shown: has_parts,
     },
     Column {
-        title: "cached",
+        title: "cache read",
         figure: |usage| short_count(usage.cached_tokens),
         shown: |sum| sum.cached_tokens > 0,
     },
     Column {
-        title: "written",
+        title: "cache write",
         figure: |usage| short_count(usage.written_tokens),
         shown: |sum| sum.written_tokens > 0,
     },
     Column {
-        title: "out (thought)",
+        title: "out (reasoning)",
         figure: |usage| match usage.reasoning_tokens {
             0 => short_count(usage.completion_tokens),
             thought => {
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(usage_total(&status, None), total);
         let flagged = NanoUsd(300_000_000);
         status.budget = Some(Box::new(ThreadBudget { flagged, ..ThreadBudget::default() }));
-        let told = "\nUp to $0.30 more for calls whose cost the provider has not told.";
+        let told = "\nUp to $0.30 more for calls whose cost the provider has not reported.";
         assert!(usage_table(&status).ends_with(told));
         let told = "; up to $0.30 more that the provider has not reported";
         assert_eq!(usage_line(&status, None), format!("{line}{told}"));
@@ -233,10 +234,10 @@ mod tests {
         }
         insta::assert_snapshot!(usage_table(&status), @r"
         ```
-        role   calls  fresh  cached  written  out (thought)   cost
-        coder     35   8500    1.4M     121k      31k (18k)  $1.62
-        lead       2   9000       0        0              0  $0.00
-        total     37    18k    1.4M     121k      31k (18k)  $1.62
+        role   calls  uncached  cache read  cache write  out (reasoning)   cost
+        coder     35      8500        1.4M         121k        31k (18k)  $1.62
+        lead       2      9000           0            0                0  $0.00
+        total     37       18k        1.4M         121k        31k (18k)  $1.62
         ```
         ");
     }
