@@ -34,6 +34,7 @@ if [ -z "$dry" ]; then
     missing+="you may not create definitions in this cluster: have an administrator run this, or try charts/examples/quickstart/kind.sh"$'\n'
   fi
   need_nodes
+  need_storage "$@"
   ready
 fi
 if [ "${IMAGES:-}" != there ]; then

@@ -124,6 +124,22 @@ need_nodes() {
     missing+="no node can take a role's pod, which asks for ${pod_cpu}m of processor, $pod_memory MiB of memory and $pod_disk MiB of disk (one has $seen): add a larger node, or start this with SMALL_NODES=yes if an autoscaler will"$'\n'
 }
 
+# The gateway's volume for histories gets the default class of the cluster. Helm would say only after the images' build that there is none.
+need_storage() { # [HELM ARGUMENTS…]
+  local classes
+  case " $*" in
+    *history.* | *' -f'* | *' --values'*) return 0 ;;
+  esac
+  classes=$(kubectl get storageclass --request-timeout=10s -o 'jsonpath=classes: {range .items[*]}{.metadata.annotations.storageclass\.kubernetes\.io/is-default-class} {end}' 2> /dev/null) || return 0
+  case $classes in
+    classes:*true*) return 0 ;;
+    classes:*) ;;
+    *) return 0 ;;
+  esac
+  kubectl -n codebutler-system get pvc codebutler-history > /dev/null 2>&1 ||
+    missing+="the cluster has no default StorageClass: make one the default, or name one behind REGISTRY with --set history.persistence.storageClass=NAME"$'\n'
+}
+
 # The two charts, with images of REGISTRY (empty: of no registry).
 install_charts() { # REGISTRY [HELM ARGUMENTS…]
   local registry=$1

@@ -331,6 +331,34 @@ fn nodes_that_can_take_no_role_are_told_before_anything_is_installed() {
 }
 
 #[test]
+fn a_cluster_without_a_default_storage_class_is_told_before_the_images_are_built() {
+    let of = |classes: &str, claim: i32, more: &[&str]| {
+        let answers = format!(
+            "case \"$*\" in 'get storageclass'*) echo '{classes}' ;; *'get pvc'*) exit {claim} ;; esac"
+        );
+        let machine = Machine::with(&[("kubectl", &*answers), ("helm", "")]);
+        let script = script("cluster");
+        let line: Vec<&str> =
+            [&*script, "r.example/x"].into_iter().chain(more.iter().copied()).collect();
+        let output = machine.run(&line, &[("IMAGES", "there")]);
+        let installs = machine.asked().iter().any(|line| line.starts_with("helm"));
+        assert_eq!(installs, output.status.success(), "{}", said(&output.stderr));
+        (installs, said(&output.stderr))
+    };
+    let (installs, complaint) = of("classes: false  ", 1, &[]);
+    assert!(
+        !installs && complaint.starts_with("the cluster has no default Storage"),
+        "{complaint}"
+    );
+    assert!(complaint.contains("history.persistence.storageClass=NAME"), "{complaint}");
+    assert!(!of("classes: ", 1, &[]).0, "there is no class at all");
+    assert!(of("classes: false true ", 1, &[]).0);
+    assert!(of("classes: ", 0, &[]).0, "the claim is there already");
+    assert!(of("", 1, &[]).0, "nobody knows");
+    assert!(of("classes: ", 1, &["--set", "history.persistence.storageClass=slow"]).0);
+}
+
+#[test]
 fn scripts_and_plugin_ask_of_nodes_what_the_controller_asks() {
     let read = |path: &str| fs::read_to_string(top().join(path)).unwrap();
     let sizes = read("operator/controller/src/thread/size.rs");

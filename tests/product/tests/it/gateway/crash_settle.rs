@@ -169,6 +169,9 @@ async fn what_no_provider_tells_stays_flagged_and_is_said() {
     let call = world.http.post(format!("{url}/v1/chat/completions")).json(&body);
     let (status, answer) = super::answer(call.bearer_auth(world.token("coder"))).await;
     assert_eq!(status, 402, "{answer}");
-    assert_eq!(world.told("Up to $0.30 more for calls whose cost the provider has not reported"), 1);
+    assert_eq!(
+        world.told("Up to $0.30 more for calls whose cost the provider has not reported"),
+        1
+    );
     drop(stop);
 }
