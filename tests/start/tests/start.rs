@@ -94,9 +94,11 @@ fn cargos_own_options_are_for_the_build_of_the_demo() {
     fs::create_dir_all(other.join("release")).unwrap();
     fs::write(other.join("release/demo"), "").unwrap();
     let own = ["-j", "1", "--locked", "--release", "--target-dir", other.to_str().unwrap()];
-    let (code, out, errors) = machine.start(&[&own[..], &["--", "--json"]].concat(), &[]);
-    let line =
-        format!("cargo run {} --package codebutler-product --bin demo -- --json\n", own.join(" "));
+    let (code, out, errors) = machine.start(&[&own[..], &["--", "--log=debug"]].concat(), &[]);
+    let line = format!(
+        "cargo run {} --package codebutler-product --bin demo -- --log=debug\n",
+        own.join(" ")
+    );
     assert_eq!((code, out), (130, line), "{errors}");
     assert_eq!(errors, "", "it was built there before");
 }
@@ -216,7 +218,11 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
             vec!["http://ana:hunter2@127.0.0.1:1/shop.git".to_owned()],
             "http://127.0.0.1:1/shop.git can't be cloned: unable to access",
         ),
-        (vec![format!("{}x", path("shop")), "--json".to_owned()], "shopx does not exist"),
+        (vec![format!("{}x", path("shop")), "--log=debug".to_owned()], "shopx does not exist"),
+        (
+            vec![path("shop"), "--json".to_owned()],
+            "`--json` does nothing without --scenario or --bench",
+        ),
     ] {
         let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let (code, out, errors) = started(&given, &[]);
@@ -231,7 +237,7 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
     // What is wrong with it is said as well where the demo was built before.
     fs::write(dir.join("target/debug/demo"), "").unwrap();
     assert_eq!(started(&[&path("shallow")], &[]).0, 2);
-    for fit in [&[&*path("shop"), "--branch", "other"][..], &[&path("aside"), "--branch=two"]] {
+    for fit in [&[&*path("shop"), "--branch", "other"][..], &[&*path("aside"), "--branch=two"]] {
         let (code, _, errors) = started(fit, &[]);
         assert_eq!((code, &*errors), (130, ""), "{fit:?}");
     }
