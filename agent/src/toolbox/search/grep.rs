@@ -25,6 +25,8 @@ use crate::toolbox::{ToolError, files, outside};
 const IGNORED_TOO: usize = 1_000;
 /// Most lines that are shown before and after a match.
 const MAX_CONTEXT: u32 = 10;
+/// An end of a line in a search across lines.
+const LINE_END: &str = r"(?:\r?\n)";
 
 /// Options of a search through files.
 struct FileSearch {
@@ -112,10 +114,12 @@ fn build_matcher(args: &args::GrepArgs) -> Result<RegexMatcher, ToolError> {
     } else if !returns {
         matcher.line_terminator(Some(b'\n'));
     }
-    let [composed, apart] = unicode_forms(&args.pattern);
+    let pattern =
+        if several && returns { accept_returns(&args.pattern) } else { args.pattern.clone() };
+    let [composed, apart] = unicode_forms(&pattern);
     // Within a class, an accent that stands apart would be a character of its own.
-    let both = composed != apart && !args.pattern.contains('[');
-    let either = if both { format!("(?:{composed})|(?:{apart})") } else { args.pattern.clone() };
+    let both = composed != apart && !pattern.contains('[');
+    let either = if both { format!("(?:{composed})|(?:{apart})") } else { pattern.clone() };
     matcher
         .build(&either)
         .or_else(|_| matcher.build(&args.pattern))
@@ -127,6 +131,36 @@ fn build_matcher(args: &args::GrepArgs) -> Result<RegexMatcher, ToolError> {
 fn ends_before_return(args: &args::GrepArgs) -> bool {
     let names = ["\r", r"\r", r"\x0d", r"\x0D"];
     !names.iter().any(|name| args.pattern.contains(name))
+}
+
+/// The pattern of a search across lines, where a carriage return may stand before each end of a line that it names. A
+/// class stays as it is.
+fn accept_returns(pattern: &str) -> String {
+    let flags =
+        |part: &str| part.chars().take_while(char::is_ascii_alphabetic).any(|flag| flag == 'x');
+    let is_verbose = pattern.split("(?").skip(1).any(flags);
+    let (mut accepted, mut depth, mut is_first) = (String::new(), 0_usize, false);
+    let mut rest = pattern.chars();
+    while let Some(next) = rest.next() {
+        let was_first = std::mem::take(&mut is_first);
+        match next {
+            '\\' => match rest.next() {
+                Some('n') if depth == 0 => accepted.push_str(LINE_END),
+                escaped => accepted.extend(std::iter::once(next).chain(escaped)),
+            },
+            '\n' if depth == 0 && !is_verbose => accepted.push_str(LINE_END),
+            _ => {
+                match next {
+                    '[' => (depth, is_first) = (depth + 1, true),
+                    '^' => is_first = was_first,
+                    ']' if !was_first => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                accepted.push(next);
+            }
+        }
+    }
+    accepted
 }
 
 /// True if a match may hold characters that are other bytes in other encodings.

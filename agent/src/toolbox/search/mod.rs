@@ -280,6 +280,16 @@ mod tests {
             ..args::GrepArgs::default()
         };
         assert_eq!(grep_files(&tree, &several).unwrap(), "dos.txt:1:a;\ndos.txt:2:b;x");
+        for (pattern, expected) in [
+            (r"a;\nb", "dos.txt:1:a;\ndos.txt:2:b;x"),
+            ("a;\nb", "dos.txt:1:a;\ndos.txt:2:b;x"),
+            (r"x\n+[^\n;]", "dos.txt:2:b;x\ndos.txt:3:c;"),
+            ("(?x) a ; \\n b # and more\n", "dos.txt:1:a;\ndos.txt:2:b;x"),
+            (r"[];]\nb", "dos.txt:1:a;\ndos.txt:2:b;x"),
+        ] {
+            let several = args::GrepArgs { pattern: pattern.into(), ..several.clone() };
+            assert_eq!(grep_files(&tree, &several).unwrap(), expected, "{pattern}");
+        }
     }
 
     #[test]
