@@ -8,6 +8,7 @@
 mod base;
 mod blame;
 mod clean;
+mod colliding;
 mod commit;
 pub(super) mod control;
 mod copy;
@@ -157,6 +158,9 @@ impl GitSite {
         let spec = |branch: &str| format!("+refs/heads/{branch}:{}", tracking_ref(branch));
         let specs = [spec(&self.hello.branch), spec(&self.hello.base_branch)];
         seen::remember_tracked(self, repo)?;
+        for branch in [&self.hello.branch, &self.hello.base_branch] {
+            colliding::make_room(repo, &tracking_ref(branch))?;
+        }
         remote.fetch(&specs, Some(&mut options), None)?;
         let mut branches = RemoteBranches::default();
         for head in remote.list()? {
