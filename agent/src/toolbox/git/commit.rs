@@ -72,7 +72,7 @@ pub fn commit_files(
             "files are in conflict, so what is committed has to be all of it: leave `paths` out",
         ));
     }
-    stage_settled(&scanner, &mut index, &place.tree())?;
+    stage_settled(&repo, &scanner, &mut index, &place.tree())?;
     let staged = match &args.paths {
         None => stage_all(&repo, &scanner, &mut index)?,
         Some(paths) => stage_named(&repo, &scanner, &mut index, (tree, paths))?,

@@ -1,6 +1,7 @@
 //! Files that a merge, or what else puts changes together, has left to be settled: those that hold both sides still are
 //! not committed.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use git2::{Delta, DiffDelta, DiffFindOptions, Index, Oid, Repository};
@@ -12,10 +13,15 @@ use crate::toolbox::ToolError;
 /// the common ancestor, too (`merge.conflictStyle`).
 const MARKERS: [&[u8]; 3] = [b"<<<<<<< ", b"||||||| ", b">>>>>>> "];
 
-/// The first line of a file that shows that it holds both sides of a merge. What a link leads to is not looked at.
+/// The first line of a file that shows that it holds both sides of a merge.
 pub(super) fn find_marker(path: &Path) -> Option<usize> {
+    marked_line(&read_file(path)?)
+}
+
+/// A file's bytes. What a link leads to is not looked at.
+fn read_file(path: &Path) -> Option<Vec<u8>> {
     let meta = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
-    marked_line(&meta.and_then(|_| std::fs::read(path).ok())?)
+    meta.and_then(|_| std::fs::read(path).ok())
 }
 
 /// Refuses to commit a file of a merge that still holds both sides, staged or not: it has a marker that neither
@@ -127,16 +133,55 @@ fn whole_set(text: &[u8]) -> Option<usize> {
     None
 }
 
+/// Lines that begin as a merge leaves them, with their numbers.
+fn marked_lines(text: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
+    let lines = text.split(|byte| *byte == b'\n').zip(1..);
+    let marked = |line: &&[u8]| MARKERS.iter().any(|marker| line.starts_with(marker));
+    lines
+        .filter(move |(line, _)| marked(line))
+        .map(|(line, number)| (line.strip_suffix(b"\r").unwrap_or(line), number))
+}
+
 /// The first line that begins as a merge leaves it.
 fn marked_line(text: &[u8]) -> Option<usize> {
-    let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1..);
-    let marked = lines.find(|(line, _)| MARKERS.iter().any(|marker| line.starts_with(marker)));
-    marked.map(|(_, line)| line)
+    marked_lines(text).next().map(|(_, number)| number)
+}
+
+/// Counts each marker of a text.
+fn count_markers(text: &[u8]) -> HashMap<&[u8], usize> {
+    marked_lines(text).fold(HashMap::new(), |mut counts, (line, _)| {
+        *counts.entry(line).or_default() += 1;
+        counts
+    })
+}
+
+/// The first marker of a file that two sides have changed which is not theirs: documentation of Git and test data show
+/// markers, too. Each side may have added some.
+fn left_marker(text: &[u8], base: Option<&[u8]>, sides: [Option<&[u8]>; 2]) -> Option<usize> {
+    let base = base.map(count_markers);
+    let sides = sides.map(|side| side.map(count_markers).unwrap_or_default());
+    let shown = |line: &[u8]| {
+        let [ours, theirs] =
+            sides.each_ref().map(|side| side.get(line).copied().unwrap_or_default());
+        let before = base.as_ref().map(|base| base.get(line).copied().unwrap_or_default());
+        let both = before.map_or(0, |before| (ours + theirs).saturating_sub(before));
+        both.max(ours).max(theirs)
+    };
+    let mut seen: HashMap<&[u8], usize> = HashMap::new();
+    for (line, number) in marked_lines(text) {
+        let count = seen.entry(line).or_default();
+        *count += 1;
+        if *count > shown(line) {
+            return Some(number);
+        }
+    }
+    None
 }
 
 fn unsettled_error(path: &str, line: usize) -> ToolError {
     ToolError::refused(format!(
-        "`{path}` holds both sides of the merge still (line {line}): settle it first"
+        "`{path}` holds both sides of the merge still (line {line}): settle it first. Where this line is meant to be \
+         there, end the merge with `git commit` in Bash"
     ))
 }
 
@@ -145,6 +190,7 @@ fn unsettled_error(path: &str, line: usize) -> ToolError {
 /// # Errors
 /// `Refused` as long as one holds both sides.
 pub(super) fn stage_settled(
+    repo: &Repository,
     scanner: &WorktreeScanner<'_>,
     index: &mut Index,
     tree: &Path,
@@ -155,7 +201,15 @@ pub(super) fn stage_settled(
             index.remove_path(Path::new(&path))?;
             continue;
         }
-        if let Some(line) = find_marker(&at) {
+        let stage = |number| {
+            let entry = index.get_path(Path::new(&path), number)?;
+            repo.find_blob(entry.id).ok()
+        };
+        let [base, ours, theirs] = [1, 2, 3].map(stage);
+        let [base, ours, theirs] =
+            [&base, &ours, &theirs].map(|blob| blob.as_ref().map(git2::Blob::content));
+        let text = read_file(&at);
+        if let Some(line) = text.and_then(|text| left_marker(&text, base, [ours, theirs])) {
             return Err(unsettled_error(&path, line));
         }
         match scanner.entry_of(path.as_bytes())? {
@@ -178,7 +232,9 @@ mod tests {
     use std::process::Command;
 
     use super::super::fixture::GitFixture;
-    use super::super::{commit_files, head_commit, prepare_worktree};
+    use super::super::{
+        UpdateOutcome, commit_files, head_commit, prepare_worktree, update_branch, update_key,
+    };
     use super::*;
     use crate::tool_args as args;
     use crate::toolbox::paths::WorktreeRoot;
@@ -275,6 +331,47 @@ mod tests {
         commit(&f, "Show a conflict").unwrap();
         f.write("docs/conflicts.md", &format!("# Conflicts\n{PLAIN}"));
         commit(&f, "Add a heading").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_shows_markers_is_settled_like_any_other() {
+        let f = fixture();
+        let page = |first: &str| format!("{first}\n\nA conflict:\n\n{SET}");
+        let update = || {
+            let key = update_key(&f.place).unwrap();
+            update_branch(&f.place, &key, false, &[]).unwrap()
+        };
+        f.merge(&[("page", &*page("old"))]);
+        assert!(matches!(update(), UpdateOutcome::Done(_)));
+        f.write("page", &page("ours"));
+        commit(&f, "Ours").unwrap();
+        f.merge(&[("page", &*page("theirs"))]);
+        assert!(matches!(update(), UpdateOutcome::Conflict(..)));
+        assert_eq!(f.file("page").matches("<<<<<<< ").count(), 2, "{}", f.file("page"));
+        let refused = commit(&f, "Merge").unwrap_err().to_string();
+        assert!(refused.contains("`page` holds both sides of the merge"), "{refused}");
+        f.write("page", &page("both"));
+        commit(&f, "Merge").unwrap();
+        assert_eq!(f.file("page"), page("both"));
+    }
+
+    #[test]
+    fn what_the_sides_have_of_markers_is_not_left_by_a_merge() {
+        let left = |text: &str, base: Option<&str>, ours: &str, theirs: &str| {
+            let sides = [Some(ours.as_bytes()), Some(theirs.as_bytes())];
+            left_marker(text.as_bytes(), base.map(str::as_bytes), sides)
+        };
+        let (one, twice) = (SET, SET.repeat(2));
+        let two = &*twice;
+        assert_eq!(left(one, Some(""), one, ""), None);
+        assert_eq!(left(one, Some(one), one, one), None);
+        assert_eq!(left(two, Some(""), one, one), None, "each has added one");
+        assert_eq!(left(two, Some(one), one, one), Some(6), "and here the merge has");
+        assert_eq!(left(two, None, one, one), Some(6), "which both have added");
+        assert_eq!(left(one, None, "", ""), Some(1));
+        assert_eq!(left(&one.replace('\n', "\r\n"), None, one, ""), None);
+        let other = one.replace("HEAD", "codebutler/t");
+        assert_eq!(left(&other, Some(one), one, one), Some(1), "another label");
     }
 
     #[test]
