@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use codebutler_crds::names;
+use codebutler_crds::{condition, names};
 use codebutler_runtime::notice::EventNotice;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
 use super::observe::RoleAdmission;
@@ -25,8 +26,9 @@ pub(super) const MAX_FAILURES: u32 = 5;
 const HOLDS_PLACE: SignedDuration = SignedDuration::from_secs(60);
 /// Delay before the next pod where the gateway is away, so that many don't come at once.
 const AFTER_GATEWAY: SignedDuration = SignedDuration::from_secs(20);
-/// A node that evicts a pod gets this long to recover.
+/// A node that evicts a pod gets this long to recover, and longer where pods go again and again.
 const AFTER_EVICTION: SignedDuration = SignedDuration::from_secs(5);
+const AFTER_EVICTIONS: SignedDuration = SignedDuration::from_mins(1);
 /// So does one whose memory was not enough: people hear of it before the next attempt.
 const AFTER_OUT_OF_MEMORY: SignedDuration = SignedDuration::from_secs(5);
 /// A message from further in the future than this shows that clocks differ.
@@ -261,7 +263,7 @@ fn judge_eviction(
         let note = format!("pod `{}` of role `{}` was evicted: {why}", pod.name_any(), role.name);
         plan.notices.push(EventNotice::warning("Evicted", note));
     }
-    let due = at.saturating_add(AFTER_EVICTION).unwrap_or(view.now);
+    let due = at.saturating_add(rest_after_eviction(view, at)).unwrap_or(view.now);
     let left = due.duration_since(view.now);
     if role.wanted && left.is_positive() {
         plan.look_again_in(left.unsigned_abs());
@@ -277,6 +279,15 @@ fn judge_eviction(
                     AgentRole";
     }
     role.wanted.then(|| ObjectHealth::new(HealthLevel::Reconciling, "PodEvicted", message))
+}
+
+/// Time until a pod follows one that was taken away: longer, the longer the Thread has not worked, as where each pod is
+/// turned down by the only node that is offered.
+fn rest_after_eviction(view: &ThreadView, at: Timestamp) -> SignedDuration {
+    let is_stopped = |c: &&Condition| c.type_ == condition::READY && c.status == "False";
+    let stopped = view.status.conditions.iter().find(is_stopped);
+    let waited = stopped.map(|c| at.duration_since(c.last_transition_time.0));
+    (waited.unwrap_or_default() / 8).clamp(AFTER_EVICTION, AFTER_EVICTIONS)
 }
 
 /// The gateway does not answer, or does not let the role work: no fault of the pod's. Another one

@@ -110,3 +110,26 @@ fn a_pod_that_its_node_can_not_set_up_is_told_in_the_words_of_its_events() {
     let users = told(&mut world, Some(users));
     assert!(users.contains("set hostUsers: true in agents.pods of the chart"), "{users}");
 }
+
+/// As where a device plugin of the only fitting node is broken.
+#[test]
+fn a_pod_that_its_node_turns_down_again_and_again_is_made_ever_more_seldom() {
+    let rest = |since: &str| {
+        let thread = testing::thread(&json!({
+            "roles": {"pm": {"inbox": MAIL, "podUID": "a"}},
+            "conditions": [{"type": "Ready", "status": "False", "reason": "PodStarting", "message": "starts",
+                            "lastTransitionTime": since}]}));
+        let status = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError",
+                            "message": "Allocate failed"});
+        let mut refused = Pod::clone(&pod(&thread, "pm", "a", status));
+        refused.metadata.creation_timestamp =
+            serde_json::from_value(json!("2026-01-01T12:00:00Z")).unwrap();
+        let world = ObservedThread { pods: vec![Arc::new(refused)], ..world() };
+        let plan = plan(&thread, &world);
+        assert_eq!((ready(&plan).0, deleted(&plan)), ("PodEvicted", vec![]));
+        plan.again.unwrap().as_secs()
+    };
+    assert_eq!(rest("2026-01-01T12:00:00Z"), 5);
+    assert_eq!(rest("2026-01-01T11:56:00Z"), 30);
+    assert_eq!(rest("2026-01-01T09:00:00Z"), 60);
+}
