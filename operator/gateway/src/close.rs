@@ -30,7 +30,7 @@ use codebutler_slack::usage;
 use kube::ResourceExt as _;
 
 use self::commit::CommitWords;
-pub(super) use self::report::write_report;
+pub(super) use self::report::{tell_kept, write_report};
 pub(super) use self::turn::{MergeTurn, let_go, merge_in_turn};
 pub(super) use self::waiting::{MergePatience, find_wait, resume_merge};
 use crate::origin;
@@ -279,7 +279,8 @@ impl ThreadEnding<'_> {
         let (gateway, key) = (self.gateway, self.key());
         stack::release_successors(gateway, self.github, self.repo, self.thread).await?;
         step::point("pull requests are for the base branch");
-        self.github.delete_branch(&names::branch_name(&key.name)).await?;
+        let branch = names::branch_name(&key.name);
+        let is_gone = self.github.delete_branch(&branch).await?;
         end_pictures(&gateway.context, self.repo, self.thread).await?;
         let status = self.status();
         let begun = self.thread.conversation().map(|slack| &slack.ts);
@@ -292,6 +293,7 @@ impl ThreadEnding<'_> {
         if page.is_none() && !work.is_empty() {
             report = format!("{report}\n{}", work.trim_end());
         }
+        report += &tell_kept(&branch, is_gone);
         gateway.slack.notice(&key, REPORT, &report).await?;
         gateway.threads.close(&key).await.map_err(|error| explain_unwritten(&error))?;
         tracing::info!(thread = key.name, how, "thread_closed");

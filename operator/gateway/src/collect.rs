@@ -33,11 +33,13 @@ pub async fn collect_thread(
     let key = ThreadKey::from(thread);
     let status = thread.status.clone().unwrap_or_default();
     let archive = format!("{ARCHIVE}/{}", thread.name_any());
+    let mut is_gone = true;
     if status.branch.is_some() {
-        undo_remote(&GitHub::of(context, repo).await?, thread, &archive).await?;
+        is_gone = undo_remote(&GitHub::of(context, repo).await?, thread, &archive).await?;
         end_pictures(context, repo, thread).await?;
     }
-    if let Err(error) = slack.notice(&key, "collected", &write_farewell(&status, &archive)).await {
+    let farewell = write_farewell(&status, &archive, is_gone);
+    if let Err(error) = slack.notice(&key, "collected", &farewell).await {
         if !slack.is_gone(repo, thread).await {
             return Err(error);
         }
@@ -49,8 +51,9 @@ pub async fn collect_thread(
         .map_err(|error| codebutler_gateway_core::threads::explain_unwritten(&error))
 }
 
-/// Archives and deletes the Thread's branch on the remote, and closes its pull request.
-async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<(), GitHubError> {
+/// Archives and deletes the Thread's branch on the remote, and closes its pull request. Answers whether the branch is
+/// gone.
+async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<bool, GitHubError> {
     let branch = names::branch_name(&thread.name_any());
     if let Some(tip) = github.tip(&branch).await? {
         github.keep(archive, &tip.commit).await?;
@@ -62,12 +65,14 @@ async fn undo_remote(github: &GitHub, thread: &Thread, archive: &str) -> Result<
 }
 
 /// The last message: things that are gone, the decision there was, and the ref that keeps the work. Pure.
-fn write_farewell(status: &ThreadStatus, archive: &str) -> String {
-    let mut lines = vec![
-        "Nobody has written here for three days: worktree and branch are removed, and this thread \
-         is closed."
-            .to_owned(),
-    ];
+fn write_farewell(status: &ThreadStatus, archive: &str, is_gone: bool) -> String {
+    let what = if is_gone {
+        "worktree and branch are removed"
+    } else {
+        "the worktree is removed (rules of the repository keep the branch)"
+    };
+    let mut lines =
+        vec![format!("Nobody has written here for three days: {what}, and this thread is closed.")];
     if status.branch.is_some() {
         lines.push(format!("What was pushed is kept: `git fetch origin {archive}`."));
     }
@@ -102,7 +107,7 @@ mod tests {
                         "role": "coder"},
         }))
         .unwrap();
-        let text = write_farewell(&status, "refs/codebutler/archive/t");
+        let text = write_farewell(&status, "refs/codebutler/archive/t", true);
         for part in [
             "`git fetch origin refs/codebutler/archive/t`",
             "The plan was approved.",
@@ -110,7 +115,10 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let nothing = write_farewell(&ThreadStatus::default(), "refs/codebutler/archive/t");
+        assert!(text.contains("worktree and branch are removed"), "{text}");
+        let kept = write_farewell(&status, "refs/codebutler/archive/t", false);
+        assert!(!kept.contains("branch are removed") && kept.contains("keep the branch"), "{kept}");
+        let nothing = write_farewell(&ThreadStatus::default(), "refs/codebutler/archive/t", true);
         assert!(!nothing.contains("git fetch") && !nothing.contains("plan"), "{nothing}");
     }
 }

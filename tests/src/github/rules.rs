@@ -33,6 +33,8 @@ pub struct RepositoryRules {
     pub archived: bool,
     /// Branches whose names begin so can't be made.
     pub no_branches: Option<String>,
+    /// Branches whose names begin so can't be deleted.
+    pub no_deletions: Option<String>,
     /// Number of merges that lose a race: another merge moves the base at the same moment.
     pub base_moves: u32,
 }
@@ -50,6 +52,7 @@ impl Default for RepositoryRules {
             locked: false,
             archived: false,
             no_branches: None,
+            no_deletions: None,
             base_moves: 0,
         }
     }

@@ -301,16 +301,21 @@ impl GitHub {
         }
     }
 
-    /// Deletes a branch; one that is gone is fine.
+    /// Deletes a branch, and answers whether it is gone. Rules of the repository may keep it: no reason for what it was
+    /// made for not to end.
     ///
     /// # Errors
-    /// When GitHub refuses.
-    pub async fn delete_branch(&self, branch: &str) -> Result<(), GitHubError> {
+    /// When GitHub can't be asked, or does not let the credential delete.
+    pub async fn delete_branch(&self, branch: &str) -> Result<bool, GitHubError> {
         let path = self.client.repo(&branch_path("git/refs/heads", branch));
         let answer = self.client.delete(&path).await?;
         match answer.status {
-            StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => {
-                Ok(())
+            StatusCode::NO_CONTENT | StatusCode::NOT_FOUND => Ok(true),
+            StatusCode::UNPROCESSABLE_ENTITY if answer.mentions("does not exist") => Ok(true),
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                let said = self.client.said(&answer);
+                tracing::warn!(branch, said, "branch_deletion_refused");
+                Ok(false)
             }
             _ => Err(self.client.complain(&answer)),
         }

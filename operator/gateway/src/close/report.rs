@@ -31,6 +31,14 @@ pub(crate) fn write_report(
     report
 }
 
+/// A line for a branch that GitHub does not let be deleted; empty for one that is gone.
+pub(crate) fn tell_kept(branch: &str, is_gone: bool) -> String {
+    if is_gone {
+        return String::new();
+    }
+    format!("\nThe branch `{branch}` stays: rules of the repository do not let it be deleted.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

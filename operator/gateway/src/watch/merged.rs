@@ -10,7 +10,7 @@ use codebutler_gateway_core::threads::explain_unwritten;
 use codebutler_git::end_pictures;
 use codebutler_slack::usage;
 
-use crate::close::{REPORT, write_report};
+use crate::close::{REPORT, tell_kept, write_report};
 use crate::overlap;
 use crate::work::WorkServices;
 
@@ -28,7 +28,8 @@ pub(super) async fn close_merged(
     if let Some(repo) = &repo {
         overlap::tell_of_merge(gateway, github, repo, &key, (pull.number, commit)).await;
     }
-    github.delete_branch(&names::branch_name(&key.name)).await?;
+    let branch = names::branch_name(&key.name);
+    let is_gone = github.delete_branch(&branch).await?;
     if let Some(repo) = &repo {
         end_pictures(&gateway.context, repo, thread).await?;
     }
@@ -50,7 +51,8 @@ pub(super) async fn close_merged(
     );
     let page = gateway.context.page(&key);
     let cost = usage::usage_line(&status, thread.conversation().map(|slack| &slack.ts));
-    let text = write_report(&how, Some((pull, &title)), page.as_deref(), &cost);
+    let report = write_report(&how, Some((pull, &title)), page.as_deref(), &cost);
+    let text = report + &tell_kept(&branch, is_gone);
     gateway.slack.notice(&key, REPORT, &text).await?;
     let written = gateway.threads.set_pull_request(&key, &record).await;
     written.map_err(|error| explain_unwritten(&error))?;

@@ -203,6 +203,12 @@ pub(super) async fn delete_ref(
     }
     let missing = || ApiError::unprocessable("Reference does not exist");
     let old = repo.git.commit_id(&name).await.ok_or_else(missing)?;
+    let kept = repo.rules.no_deletions.as_deref();
+    let branch = name.strip_prefix("refs/heads/");
+    if kept.zip(branch).is_some_and(|(kept, branch)| branch.starts_with(kept)) {
+        let message = "Repository rule violations found\n\nCannot delete this branch\n\n";
+        return Err(ApiError::unprocessable(message));
+    }
     repo.git.run(&["update-ref", "-d", &name, &old]).await?;
     repo.refresh_by(Some(&caller.login)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

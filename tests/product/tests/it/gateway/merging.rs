@@ -192,9 +192,22 @@ async fn a_pull_request_with_another_base_is_not_merged() {
 }
 
 #[tokio::test]
+async fn a_branch_that_a_ruleset_keeps_is_named_at_the_end() {
+    let world = decided("merge").await;
+    let keeps = |rules: &mut RepositoryRules| rules.no_deletions = Some("codebutler/".to_owned());
+    world.remote.set_rules(keeps).await.unwrap();
+    let (status, closed) = close(&world).await;
+    assert_eq!(status, 200, "{closed}");
+    assert!(is_closed(&world).await, "the merge is done all the same");
+    let kept = format!("The branch `{}` stays: rules of the repository", world.branch);
+    assert_eq!(told(&world, &kept), 1, "{:?}", posts(&world));
+    assert!(world.remote.head(&world.branch).await.is_some());
+}
+
+#[tokio::test]
 async fn a_branch_that_a_ruleset_forbids_is_told_as_that() {
     let world = World::start(Vec::new()).await;
-    let forbidden = |rules: &mut codebutler_testbed::github::RepositoryRules| {
+    let forbidden = |rules: &mut RepositoryRules| {
         rules.no_branches = Some("codebutler/".to_owned());
     };
     world.remote.set_rules(forbidden).await.unwrap();
