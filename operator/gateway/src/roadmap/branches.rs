@@ -17,8 +17,10 @@ use crate::work::WorkServices;
 
 /// Minimum age of a question: one that is answered at once is worth no commit, and no item on its branch.
 const SETTLED: Duration = Duration::from_secs(15);
-/// Interval before a note that failed is retried.
+/// Interval before a note that failed is retried. It doubles with each failure, this often at most: what rules of the
+/// repository forbid fails each time.
 const AGAIN: Duration = Duration::from_secs(20);
+const MOST_DOUBLED: u32 = 7;
 
 /// The note that was written last on an item's branch.
 #[derive(Clone, Debug)]
@@ -28,6 +30,15 @@ pub(super) struct NoteTaken {
     since: Option<SlackTs>,
     at: Instant,
     done: bool,
+    /// Failures in a row.
+    failures: u32,
+}
+
+impl NoteTaken {
+    /// Time for which it is not written again.
+    fn rest(&self) -> Duration {
+        AGAIN * 2_u32.pow(self.failures.saturating_sub(1).min(MOST_DOUBLED))
+    }
 }
 
 impl RoadmapCache {
@@ -51,7 +62,11 @@ impl RoadmapCache {
                     false
                 });
                 let since = since_of(&standing).cloned();
-                let taken = NoteTaken { standing: due, since, at: Instant::now(), done };
+                let same = |known: &&NoteTaken| known.standing == due && known.since == since;
+                let before = self.noted.get(&key).filter(same).map_or(0, |known| known.failures);
+                let failures = if done { 0 } else { before.saturating_add(1) };
+                let at = Instant::now();
+                let taken = NoteTaken { standing: due, since, at, done, failures };
                 self.noted.insert(key.clone(), taken);
             }
             if !self.based.contains(&key) && stack::is_base_over(gateway, thread) {
@@ -79,7 +94,7 @@ impl RoadmapCache {
         }
         let same = |known: &&NoteTaken| known.standing == due && known.since.as_ref() == since;
         let known = self.noted.get(key).filter(same);
-        let waits = known.is_some_and(|known| known.done || known.at.elapsed() < AGAIN);
+        let waits = known.is_some_and(|known| known.done || known.at.elapsed() < known.rest());
         (!waits).then_some(due)
     }
 }
@@ -119,6 +134,15 @@ async fn settle(gateway: &WorkServices, repo: &Repo, thread: &Thread) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_that_fails_each_time_is_tried_ever_more_seldom() {
+        let rest = |failures: u32| {
+            let (standing, at) = (NotedStanding::InProgress, Instant::now());
+            NoteTaken { standing, since: None, at, done: false, failures }.rest().as_secs()
+        };
+        assert_eq!([1, 2, 4, 8, 99].map(rest), [20, 40, 160, 2560, 2560]);
+    }
 
     #[test]
     fn a_question_that_is_answered_at_once_is_not_noted() {

@@ -85,6 +85,9 @@ impl GitHub {
         let answer = self.client.put(&path, &body).await?;
         match answer.status {
             StatusCode::OK | StatusCode::CREATED => Ok(true),
+            StatusCode::CONFLICT if names_rules(&answer.words()) => {
+                Err(GitHubError::Refused { said: self.client.remark(&answer) })
+            }
             // Somebody was faster, or the branch is gone.
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => Ok(false),
             _ => Err(self.client.complain(&answer)),
@@ -102,10 +105,37 @@ impl GitHub {
     }
 }
 
+/// True if rules of the repository forbid a commit. GitHub gives that the status of a file that has changed meanwhile.
+fn names_rules(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["rule violations", "could not update file"].iter().any(|part| words.contains(part))
+}
+
 /// A file on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostedFile {
     pub bytes: Vec<u8>,
     /// Id of its content.
     pub id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_rules_forbid_is_none_that_came_too_late() {
+        let protected = "Could not update file: 2 of 2 required status checks are expected. Changes must be made through a pull request.";
+        for refused in [
+            protected,
+            "Repository rule violations found\n\nCommits must have verified signatures.\n\n",
+        ] {
+            assert!(names_rules(refused), "{refused}");
+        }
+        for late in
+            ["roadmap.md does not match 5717457c", "is at 5717457c but expected 0123abcd", ""]
+        {
+            assert!(!names_rules(late), "{late}");
+        }
+    }
 }
