@@ -64,7 +64,7 @@ reasons! {
         NoList at "ModelsKnown": "The provider's list of models can't be used.", "Nothing: ids are taken as they are written down.";
         NotAccepted at "Ready, Reconciling, event": "The API server, or a webhook that it asks, fails.", "Fix the webhook that is named; it is tried again until it is.";
         NotAsked at "ModelReachable, SearchReachable": "Only a call, or a search, can tell whether the key is served.", "";
-        NotEnforced at "EgressEnforced": "Agent pods got past the gateway by the ways that are named.", "Use a network plugin that enforces NetworkPolicies, and delete policies that let these pods out.";
+        NotEnforced at "EgressEnforced": "Agent pods got past the gateway by the ways that are named.", "Use a network plugin that enforces NetworkPolicies, and delete policies that let these pods out. Where only the node is named, `spec.egress.allowOwnNode: true` accepts that.";
         NotInChannel at "SlackReachable, event": "The app is not in the channel.", "Invite it there.";
         NotKnown at "ModelsKnown": "A role's model is not in the provider's list.", "Correct the id, or say in `spec.model.models` what it is.";
         NotReachable at "GitReachable, ModelReachable, SearchReachable": "It does not answer, or not as it has to.", "See the sentence: it names the field or the Secret.";

@@ -13,9 +13,13 @@ kind get clusters 2> /dev/null | grep -qx "$cluster" || need_room
 ready
 if [ -n "$dry" ] || ! kind get clusters 2> /dev/null | grep -qx "$cluster"; then
   run kind create cluster --name "$cluster" --config charts/examples/quickstart/kind.yaml
+elif [ "$(kind get nodes --name "$cluster" 2> /dev/null | grep -c .)" = 1 ]; then
+  alone="  The cluster $cluster has one node, where its plugin keeps no pod from the API server: roles only work with spec.egress.requireEnforcement: false
+  of the Repo. For a cluster with a worker: kind delete cluster --name $cluster, and run this again."
+  printf '%s\n' "$alone" >&2
 fi
 run kubectl config use-context "kind-$cluster"
 run .ci/images --load kind --cluster "$cluster" localhost/ "$version"
 install_charts localhost
 finish
-printf '  On kind the Repo needs spec.egress.allowOwnNode: true, since its network plugin keeps no pod from its own node.\n'
+printf '%s\n' "${alone:-  On kind the Repo needs spec.egress.allowOwnNode: true, since its network plugin keeps no pod from its own node.}"

@@ -195,6 +195,32 @@ fn podman_builds_where_docker_sleeps() {
 }
 
 #[test]
+fn a_cluster_of_one_node_is_told_before_the_images_are_built() {
+    for (nodes, fits) in
+        [("codebutler-control-plane", false), ("codebutler-control-plane codebutler-worker", true)]
+    {
+        let kind = format!(
+            "[ \"$*\" != 'get clusters' ] || echo codebutler\n[ \"$1 $2\" != 'get nodes' ] || printf '%s\\n' {nodes}"
+        );
+        let tools = [
+            LINUX,
+            CARGO,
+            RUST,
+            ("docker", ""),
+            ("kind", &*kind),
+            ("helm", ""),
+            ("kubectl", "exit 3"),
+        ];
+        let machine = Machine::with(&tools);
+        let output = machine.run(&[&script("kind")], &[]);
+        let complaint = said(&output.stderr);
+        assert_eq!(complaint.contains("has one node"), !fits, "{nodes}: {complaint}");
+        let asked = machine.asked();
+        assert!(!asked.iter().any(|line| line.starts_with("kind create")), "{asked:?}");
+    }
+}
+
+#[test]
 fn the_tool_that_builds_the_images_pushes_them() {
     let both = [("docker", ""), ("podman", ""), ("buildah", "")];
     for (tools, environment, builder) in [

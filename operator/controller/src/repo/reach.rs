@@ -38,7 +38,7 @@ pub(super) fn judge_reach(repo: &Repo, conditions: &[Condition]) -> Vec<ObjectHe
     let open = find(EGRESS_ENFORCED).filter(|c| c.status == "False");
     if let Some(open) = open.filter(|_| repo.spec.egress.require_enforcement) {
         let message = format!(
-            "{}. Use a network plugin that does, or set spec.egress.requireEnforcement: false",
+            "{}. Use a network plugin that enforces it, or set spec.egress.requireEnforcement: false",
             open.message.trim_end_matches('.')
         );
         verdicts.push(ObjectHealth::new(HealthLevel::Trouble, "EgressNotEnforced", message));

@@ -94,8 +94,8 @@ impl ConditionWriter {
     }
 
     /// Reports whether agents found a way past the gateway: `open` names what they reached, if
-    /// anything.
-    pub async fn egress(&self, repo: &Repo, open: Option<&str>) {
+    /// anything, and a remedy of its own where there is one.
+    pub async fn egress(&self, repo: &Repo, open: Option<(&str, &str)>) {
         let (reason, message) = match open {
             None if repo.spec.egress.allow_own_node => (
                 "Enforced",
@@ -104,11 +104,11 @@ impl ConditionWriter {
                     .to_owned(),
             ),
             None => ("Enforced", "agent pods reach the gateway and nothing else".to_owned()),
-            Some(ways) => (
+            Some((ways, remedy)) => (
                 "NotEnforced",
                 format!(
                     "agent pods could connect past the gateway ({ways}): the cluster does not \
-                     enforce this Repo's NetworkPolicy, or another one lets these pods out"
+                     enforce this Repo's NetworkPolicy, or another one lets these pods out{remedy}"
                 ),
             ),
         };

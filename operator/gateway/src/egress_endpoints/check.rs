@@ -25,7 +25,8 @@ pub async fn report_egress(
     match gateway.egress.walls.hear(&caller, &report, is_there) {
         WallVerdict::Enforced => gateway.conditions.egress(&caller.repo, None).await,
         WallVerdict::Open(ways) => {
-            gateway.conditions.egress(&caller.repo, Some(&names_of(&ways))).await;
+            let (names, remedy) = (names_of(&ways), node_remedy(&ways));
+            gateway.conditions.egress(&caller.repo, Some((&names, remedy))).await;
         }
         WallVerdict::Unsettled => {}
     }
@@ -80,13 +81,20 @@ fn leak_sentence(repo: &str, ways: &str) -> String {
     )
 }
 
-/// A lesser remedy where the network plugin keeps no pod from its own node, and from all else.
+/// A lesser remedy where the network plugin keeps no pod from its own node, and from all else. A cluster of one node has
+/// the API server there.
 fn node_remedy(ways: &BTreeSet<EgressWay>) -> &'static str {
-    if *ways == BTreeSet::from([EgressWay::Node]) {
-        "; the node alone is reached, which the plugins of EKS and kind always allow: spec.egress.allowOwnNode: true \
-         accepts that and nothing else"
-    } else {
-        ""
+    let ways: Vec<EgressWay> = ways.iter().copied().collect();
+    match ways[..] {
+        [EgressWay::Node] => {
+            "; the node alone is reached, which the plugins of EKS and kind always allow: spec.egress.allowOwnNode: true \
+             accepts that and nothing else"
+        }
+        [EgressWay::ApiServer, EgressWay::Node] => {
+            "; where a plugin such as kind's keeps no pod from its own node, the API server is on that node: add a node \
+             without it (on kind a worker), and set spec.egress.allowOwnNode: true"
+        }
+        _ => "",
     }
 }
 

@@ -285,6 +285,13 @@ async fn a_way_to_the_own_node_alone_has_a_lesser_remedy() {
     let world = World::start(vec![]).await;
     let (status, answer) = world.gets_out("pm", &["node"], "overdue").await;
     assert!(status == 502 && said(&answer).contains("allowOwnNode: true"), "{answer}");
+    let (_, message) = world.enforced().await.unwrap();
+    assert!(message.contains("allowOwnNode: true"), "{message}");
+    // As on a cluster of kind's with one node.
+    let (_, answer) = world.gets_out("pm", &["node", "apiServer"], "overdue").await;
+    assert!(said(&answer).contains("(on kind a worker)"), "{answer}");
+    let (_, message) = world.enforced().await.unwrap();
+    assert!(message.contains("(on kind a worker)"), "{message}");
     let (_, answer) = world.gets_out("pm", &["node", "metadata"], "overdue").await;
     assert!(!said(&answer).contains("allowOwnNode"), "{answer}");
 }
