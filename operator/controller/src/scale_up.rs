@@ -10,9 +10,12 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
 /// Lifetime of a cached answer.
 pub(crate) const FRESH: Duration = Duration::from_secs(15);
+/// Time for events to be listed: who does without them goes on soon, and no cached answer is old before the next one.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Events about one pod that are looked at.
 const MOST: u32 = 100;
 /// Karpenter's events of a scheduler's own reason.
@@ -79,8 +82,12 @@ fn find_warning(events: &[Event]) -> Option<String> {
     let fresh = warnings.filter(|event| event_time(event) >= calm);
     let telling = |event: &&Event| (reason_of(event) == "FailedAttachVolume", event_time(event));
     let latest = fresh.max_by_key(telling)?;
-    let note = latest.note.as_deref().unwrap_or_default().trim_end_matches(['.', ' ']);
-    Some(format!("{}: {}", reason_of(latest), shorten_text(note, 300)))
+    let one_line = |text: &str, max| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        shorten_text(words.join(" ").trim_end_matches('.'), max)
+    };
+    let note = one_line(latest.note.as_deref().unwrap_or_default(), 300);
+    Some(format!("{}: {note}", one_line(&reason_of(latest), 60)))
 }
 
 fn is_from(event: &Event, component: &str) -> bool {
@@ -118,20 +125,27 @@ impl ScaleUps {
         (at.elapsed() < FRESH).then(|| said.clone())
     }
 
-    /// Asks the API server. A lack of rights is cached as an answer, too.
+    /// Asks the API server. A lack of rights, or of an answer in time, is cached as an answer, too.
     pub(crate) async fn look(&self, namespace: &str, pod_uid: &str) {
+        self.look_within(namespace, pod_uid, PATIENCE).await;
+    }
+
+    async fn look_within(&self, namespace: &str, pod_uid: &str, limit: Duration) {
         let events = Api::<Event>::namespaced(self.client.clone(), namespace);
         let about = ListParams::default().fields(&format!("regarding.uid={pod_uid}")).limit(MOST);
-        let said = match events.list(&about).await {
-            Ok(found) => PodWords {
-                scale_up: ScaleUp::of(&found.items),
-                warning: find_warning(&found.items),
-            },
-            Err(error) => {
-                tracing::debug!(namespace, %error, "autoscaler_status_unknown");
-                PodWords { scale_up: ScaleUp::Unknown, warning: None }
+        let why = match timeout(limit, events.list(&about)).await {
+            Ok(Ok(found)) => {
+                let (scale_up, warning) = (ScaleUp::of(&found.items), find_warning(&found.items));
+                return self.keep(pod_uid, PodWords { scale_up, warning });
             }
+            Ok(Err(error)) => error.to_string(),
+            Err(late) => late.to_string(),
         };
+        tracing::debug!(namespace, error = why, "autoscaler_status_unknown");
+        self.keep(pod_uid, PodWords { scale_up: ScaleUp::Unknown, warning: None });
+    }
+
+    fn keep(&self, pod_uid: &str, said: PodWords) {
         let mut known = self.known.lock();
         known.retain(|_, (_, at)| at.elapsed() < FRESH);
         known.insert(pod_uid.to_owned(), (said, Instant::now()));
@@ -199,6 +213,27 @@ mod tests {
         assert_eq!(of(&[&scheduled, &attach, &mount, &pulling]), None, "a large image takes long");
         let probe = said("Warning", "Unhealthy", 6, "Liveness probe failed");
         assert_eq!(of(&[&scheduled, &probe]), None);
+    }
+
+    #[test]
+    fn whoever_writes_an_event_says_no_more_than_a_line() {
+        let mut event =
+            event(&format!("Failed{}", "X".repeat(999)), "kubelet", &at(1), "a\n\tb  c.");
+        event.type_ = Some("Warning".to_owned());
+        let told = find_warning(&[event]).unwrap();
+        assert!(told.ends_with("…: a b c") && told.len() < 80, "{told}");
+    }
+
+    #[tokio::test]
+    async fn events_that_are_not_listed_hold_nothing_up() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+        let said = ScaleUps::new(client);
+        let looked = said.look_within("team", "u", Duration::from_millis(20));
+        assert!(timeout(Duration::from_mins(1), looked).await.is_ok());
+        let nothing = PodWords { scale_up: ScaleUp::Unknown, warning: None };
+        assert_eq!(said.of("u"), Some(nothing));
     }
 
     #[test]

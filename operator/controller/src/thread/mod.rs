@@ -165,9 +165,8 @@ async fn apply_plan(
     }
     if !plan.ask_events.is_empty() {
         let namespace = thread.namespace().unwrap_or_default();
-        for pod in &plan.ask_events {
-            context.scale_ups.look(&namespace, pod).await;
-        }
+        let looks = plan.ask_events.iter().map(|pod| context.scale_ups.look(&namespace, pod));
+        futures::future::join_all(looks).await;
         return Ok(FollowUp::requeue(Duration::ZERO));
     }
     for (role, new) in &plan.create_pods {
