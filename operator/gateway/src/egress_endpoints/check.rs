@@ -10,7 +10,7 @@ use codebutler_crds::condition::EGRESS_ENFORCED;
 use codebutler_crds::wire::{EgressReport, EgressTrial, EgressWay, ErrorCode};
 use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::egress::walls::{WallVerdict, reported_ways};
+use codebutler_gateway_core::egress::walls::{WallVerdict, forgive_node, reported_ways};
 use codebutler_gateway_core::extract::{JsonBody, OpenCaller};
 use kube::ResourceExt as _;
 
@@ -19,8 +19,12 @@ use crate::web::services::EgressServices;
 pub async fn report_egress(
     State(gateway): State<Arc<EgressServices>>,
     OpenCaller(caller): OpenCaller,
-    JsonBody(report): JsonBody<EgressReport>,
+    JsonBody(mut report): JsonBody<EgressReport>,
 ) -> Result<axum::Json<serde_json::Value>, ApiError> {
+    if caller.repo.spec.egress.allow_own_node {
+        // A pod that was made before its Repo allowed it.
+        forgive_node(&mut report);
+    }
     let is_there = |key: &_| gateway.context.thread(key).is_some();
     match gateway.egress.walls.hear(&caller, &report, is_there) {
         WallVerdict::Enforced => gateway.conditions.egress(&caller.repo, None).await,

@@ -65,6 +65,12 @@ impl EgressWalls {
         let of_repo = |key: &ThreadKey, word: &WallWord| {
             key.namespace == thread.namespace && word.repo == repo
         };
+        if caller.repo.spec.egress.allow_own_node {
+            // Also what pods of before have said: their condition would outlast the decision.
+            for (_, word) in words.iter_mut().filter(|((key, _), word)| of_repo(key, word)) {
+                forgive_node(&mut word.report);
+            }
+        }
         judge_walls(
             words.iter().filter(|((key, _), word)| of_repo(key, word)).map(|(_, word)| word),
         )
@@ -102,6 +108,13 @@ fn judge_walls<'a>(words: impl Iterator<Item = &'a WallWord>) -> WallVerdict {
         return WallVerdict::Open(sure.iter().flat_map(|report| reported_ways(report)).collect());
     }
     if kept_in && sure.is_empty() { WallVerdict::Enforced } else { WallVerdict::Unsettled }
+}
+
+/// Takes the own node out of a report on a Repo that allows it.
+pub fn forgive_node(report: &mut EgressReport) {
+    if report.ways.remove(&EgressWay::Node) {
+        report.reached = !report.ways.is_empty();
+    }
 }
 
 /// Agents of before named none.

@@ -297,6 +297,27 @@ async fn a_way_to_the_own_node_alone_has_a_lesser_remedy() {
 }
 
 #[tokio::test]
+async fn who_allows_the_own_node_need_not_wait_for_the_pods_of_before() {
+    let world = World::start(vec![]).await;
+    for role in ["pm", "coder"] {
+        assert_eq!(world.gets_out(role, &["node"], "overdue").await.0, 502);
+    }
+    assert_eq!(world.is_enforced().await, Some(false));
+    let patch = json!({"spec": {"egress": {"allowOwnNode": true}}});
+    world.cluster.patch::<Repo>(world.cluster.team(), "shop", &patch).await;
+    let known = || world.gateway.work.context.repo(world.cluster.team(), "shop");
+    eventually("the change is known", || async {
+        known().is_some_and(|repo| repo.spec.egress.allow_own_node)
+    })
+    .await;
+    assert_eq!(world.gets_out("pm", &["node"], "overdue").await.0, 200, "made before");
+    let (status, message) = world.enforced().await.unwrap();
+    assert!(status == "True" && message.contains("but their own node"), "{message}");
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200, "nor has any other role to");
+    assert_eq!(world.gets_out("pm", &["node", "metadata"], "overdue").await.0, 502);
+}
+
+#[tokio::test]
 async fn one_pods_bad_moment_is_not_the_repos_condition() {
     let world = World::start(vec![]).await;
     let api = ["apiServer"];
