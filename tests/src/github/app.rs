@@ -193,8 +193,9 @@ impl Shared {
         let mut parts = inside.trim_start_matches("repos/").splitn(3, '/');
         let (owner, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let name = name.strip_suffix(".git").unwrap_or(name);
-        let renamed = self.renamed(owner, name).map(|(_, new)| new);
-        let name = renamed.as_deref().unwrap_or(name);
+        let renamed = self.renamed(owner, name);
+        let (owner, name) =
+            renamed.as_ref().map_or((owner, name), |(_, to, new)| (to.as_str(), new.as_str()));
         if owner != issued.owner || !issued.repositories.contains(name) {
             return Err(ApiError::not_found());
         }

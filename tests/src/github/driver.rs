@@ -137,21 +137,52 @@ impl GitHubServer {
         old: &str,
         new: &str,
     ) -> Result<DrivenRepository, GitHubError> {
+        let moved = self.move_repository((owner, old), (owner, new)).await?;
+        self.shared.rename_for_app(owner, old, new);
+        Ok(moved)
+    }
+
+    /// Gives a repository to another account; its old handle ends.
+    ///
+    /// # Errors
+    /// When there is none, or its folder can't be moved.
+    pub async fn transfer(
+        &self,
+        owner: &str,
+        name: &str,
+        to: &str,
+    ) -> Result<DrivenRepository, GitHubError> {
+        self.move_repository((owner, name), (to, name)).await
+    }
+
+    /// Takes an account away, as its renaming does.
+    pub fn forget_account(&self, login: &str) {
+        let mut gone = self.shared.gone.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        gone.insert(login.to_owned());
+    }
+
+    async fn move_repository(
+        &self,
+        (owner, old): (&str, &str),
+        (to, new): (&str, &str),
+    ) -> Result<DrivenRepository, GitHubError> {
         let mut all = self.shared.repositories.lock().await;
         let key = (owner.to_owned(), old.to_owned());
         let missing = || GitHubError::Name(format!("no {owner}/{old}"));
         let mut repository = all.remove(&key).ok_or_else(missing)?;
-        let folder = |name: &str| self.shared.root.join(owner).join(format!("{name}.git"));
-        tokio::fs::rename(folder(old), folder(new)).await?;
-        repository.git = BareRepository::at(folder(new));
+        let folder =
+            |owner: &str, name: &str| self.shared.root.join(owner).join(format!("{name}.git"));
+        tokio::fs::create_dir_all(self.shared.root.join(to)).await?;
+        tokio::fs::rename(folder(owner, old), folder(to, new)).await?;
+        repository.git = BareRepository::at(folder(to, new));
+        to.clone_into(&mut repository.owner);
         new.clone_into(&mut repository.name);
         let (id, git) = (repository.id, repository.git.clone());
-        all.insert((owner.to_owned(), new.to_owned()), repository);
-        self.shared.rename_for_app(owner, old, new);
+        all.insert((to.to_owned(), new.to_owned()), repository);
         let mut renamed =
             self.shared.renamed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        renamed.insert(key, (id, new.to_owned()));
-        Ok(self.handle(git, owner, new))
+        renamed.insert(key, (id, to.to_owned(), new.to_owned()));
+        Ok(self.handle(git, to, new))
     }
 
     /// A repository that exists.

@@ -18,7 +18,7 @@ mod snapshot;
 mod state;
 mod urls;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -107,6 +107,9 @@ pub struct GitHubServer {
     serving: RunningServer,
 }
 
+/// Id, owner and name that a repository has now.
+type RenamedRepository = (u64, String, String);
+
 #[derive(Debug)]
 struct Shared {
     root: PathBuf,
@@ -115,8 +118,10 @@ struct Shared {
     next_id: AtomicU64,
     faults: StdMutex<GithubFaults>,
     app: StdMutex<app::GithubApp>,
-    /// New names of repositories by the old ones.
-    renamed: StdMutex<BTreeMap<(String, String), (u64, String)>>,
+    /// Repositories by their old owners and names.
+    renamed: StdMutex<BTreeMap<(String, String), RenamedRepository>>,
+    /// Logins of accounts that are no more.
+    gone: StdMutex<BTreeSet<String>>,
     seen: StdMutex<Vec<SeenRequest>>,
     /// Contents of Git LFS: lengths by hash.
     lfs: StdMutex<BTreeMap<String, u64>>,
@@ -134,8 +139,8 @@ impl Shared {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).fine_grained
     }
 
-    /// Looks up the new name of a repository that was renamed.
-    fn renamed(&self, owner: &str, name: &str) -> Option<(u64, String)> {
+    /// Looks up the id, owner and name of a repository that was moved.
+    fn renamed(&self, owner: &str, name: &str) -> Option<(u64, String, String)> {
         let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
         renamed.get(&(owner.to_owned(), name.to_owned())).cloned()
     }
@@ -161,6 +166,7 @@ impl GitHubServer {
             faults: StdMutex::default(),
             app: StdMutex::default(),
             renamed: StdMutex::default(),
+            gone: StdMutex::default(),
             seen: StdMutex::default(),
             lfs: StdMutex::default(),
         });
@@ -304,7 +310,7 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::NOT_FOUND, "Not Found\n").into_response();
     };
     let name = name.strip_suffix(".git").unwrap_or(name);
-    if let Some((_, new)) = shared.renamed(owner, name) {
+    if let Some((_, owner, new)) = shared.renamed(owner, name) {
         let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
         let place = format!("/{owner}/{new}.git/{rest}{query}");
         return (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, place)], "").into_response();

@@ -14,7 +14,7 @@ mod remarks;
 pub(super) mod talk;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
@@ -47,6 +47,7 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
     Router::new()
         .route(&api("/"), get(async |_: Caller| Json(json!({}))))
         .route(&api("/user"), get(read_user))
+        .route(&api("/users/{login}"), get(read_account))
         .route(&api("/rate_limit"), get(rate_limit))
         .route(&api("/app/installations/{id}"), get(app::by_id))
         .route(&api("/app/installations/{id}/access_tokens"), post(app::create_token))
@@ -207,6 +208,14 @@ async fn read_permission(
     Ok(Json(json!({"permission": may, "role_name": may, "user": user})))
 }
 
+/// `/users/{login}`
+async fn read_account(State(shared): Host, caller: Caller, Path(login): Path<String>) -> Answer {
+    if shared.gone.lock().unwrap_or_else(PoisonError::into_inner).contains(&login) {
+        return Err(ApiError::not_found());
+    }
+    Ok(Json(json::user_json(&caller.urls, &login)).into_response())
+}
+
 /// `/repositories/{id}/…`: where the host leads to from a repository's old name.
 async fn by_id(State(shared): Host, mut request: Request) -> Response {
     let path = request.uri().path().trim_start_matches("/api/v3/repositories/").to_owned();
@@ -231,7 +240,7 @@ async fn by_id(State(shared): Host, mut request: Request) -> Response {
 fn redirect_moved(shared: &Shared, request: &Request) -> Option<Response> {
     let path = request.uri().path().strip_prefix("/api/v3/repos/")?;
     let mut parts = path.splitn(3, '/');
-    let (id, _) = shared.renamed(parts.next()?, parts.next()?)?;
+    let (id, ..) = shared.renamed(parts.next()?, parts.next()?)?;
     let rest = parts.next().map(|rest| format!("/{rest}")).unwrap_or_default();
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let host = request.headers().get(header::HOST)?.to_str().ok()?;

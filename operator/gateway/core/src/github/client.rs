@@ -251,6 +251,9 @@ impl GitHubClient {
         let mut answer = self.send_here(method.clone(), url, body).await?;
         for _ in 0..REDIRECTS {
             let Some(next) = self.leads_to(&answer, &method) else { break };
+            if !self.stays_with_owner(&next).await? {
+                return Err(GitHubError::Moved { host: self.remote.host.clone() });
+            }
             answer = self.send_here(method.clone(), &next, body).await?;
         }
         Ok(answer)
@@ -266,6 +269,34 @@ impl GitHubClient {
         let next = answer.header(LOCATION.as_str()).filter(|_| same)?;
         let inside = next.strip_prefix(&*self.remote.api)?;
         (inside.starts_with('/') && !inside.contains("..")).then(|| next.to_owned())
+    }
+
+    /// False where a redirect leads to somebody else's repository: it was given away, and only a person can say that work
+    /// goes on there. An owner that is no more has another name by now.
+    async fn stays_with_owner(&self, next: &str) -> Result<bool, GitHubError> {
+        let Remote { api, owner, git, .. } = &self.remote;
+        let place = next.strip_prefix(&**api).and_then(|path| path.strip_prefix("/repositories/"));
+        let Some(id) = place.and_then(|place| place.split(['/', '?']).next()) else {
+            return Ok(true);
+        };
+        let key = format!("{git} is {id}");
+        if let Some(stays) = self.access.members.get(&key) {
+            return Ok(stays);
+        }
+        let found = self.send_here(Method::GET, &format!("{api}/repositories/{id}"), None).await?;
+        let found: Value = self.expect(&found, StatusCode::OK)?;
+        let name = found["full_name"].as_str().unwrap_or_default();
+        let is_same = name.split('/').next().is_some_and(|now| now.eq_ignore_ascii_case(owner));
+        let stays = is_same || {
+            let user = self.send_here(Method::GET, &format!("{api}/users/{owner}"), None).await?;
+            match user.status {
+                StatusCode::NOT_FOUND => true,
+                StatusCode::OK => false,
+                _ => return Err(self.complain(&user)),
+            }
+        };
+        self.access.members.put(key, stays);
+        Ok(stays)
     }
 
     /// An App's token that was taken back is refused before anything is done: any request may be

@@ -18,6 +18,30 @@ async fn a_renamed_repository_goes_on_and_the_repo_names_its_new_address() {
 }
 
 #[tokio::test]
+async fn a_repository_that_was_given_away_is_not_followed_to_its_new_owner() {
+    let world = World::start(Vec::new()).await;
+    let remote = world.github.transfer("acme", "shop", "stranger").await.unwrap();
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 502, "{body}");
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("has moved: correct spec.git.url"), "{body}");
+    assert_eq!(remote.head(&world.branch).await, None, "nothing is made there");
+}
+
+#[tokio::test]
+async fn an_owner_that_was_renamed_is_followed() {
+    let world = World::start(Vec::new()).await;
+    let remote = world.github.transfer("acme", "shop", "acme-inc").await.unwrap();
+    world.github.forget_account("acme");
+    let (status, body) = world.get("coder", "/v1/session").await;
+    assert_eq!(status, 200, "{body}");
+    assert!(remote.head(&world.branch).await.is_some());
+    world.clone("coder").await;
+    let condition = world.condition("GitReachable").await;
+    assert!(condition.contains("acme-inc/shop by now"), "{condition}");
+}
+
+#[tokio::test]
 async fn an_archived_repository_is_told_as_that() {
     let world = World::start(Vec::new()).await;
     world.remote.set_rules(|rules| rules.archived = true).await.unwrap();
