@@ -172,6 +172,7 @@ reasons! {
         PodEvicted at "Ready, Reconciling": "The cluster took the pod away; another one follows.", "Nothing; if it keeps happening, raise the role's requests or priority.";
         PodFailed at "Ready, Reconciling, event": "A pod failed; the next attempt follows.", "";
         PodFailing at "Ready, Stalled, event": "Pods of a role failed five times in a row.", "See `kubectl logs`; delete the pod, or write a message.";
+        PodHeldBack at "Ready, Reconciling": "Something of the cluster, such as a queue, has held a pod back for minutes.", "Nothing; if it takes long, see the queue.";
         PodNotEnding at "Ready, Reconciling, event": "A pod does not go: its node may be lost.", "If it is, `kubectl delete pod POD --force`.";
         PodNotStarted at "Ready, Reconciling, event": "A pod with a node has not started for two minutes.", "See `kubectl describe pod`.";
         PodReplaced at "event": "A role's pod was lost or ended before its work; another one was made.", "Nothing: the role goes on from its transcript.";

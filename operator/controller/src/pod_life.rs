@@ -12,6 +12,8 @@ use kube::ResourceExt as _;
 
 /// Grace period for an autoscaler to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
+/// Reason of a pod that has been held back for longer than a scheduler takes.
+pub(crate) const HELD: &str = "PodHeldBack";
 /// Interval of looks at a pod that a queue of the cluster's holds back. When it is let go, its watch tells.
 const HELD_BACK: SignedDuration = SignedDuration::from_mins(5);
 /// Grace period for a registry to answer after all.
@@ -218,22 +220,24 @@ pub(crate) struct PodTrouble {
 /// Looks for what keeps a live pod from working.
 pub(crate) fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
-    find_gates(status, pod)
+    find_gates(status, pod, now)
         .or_else(|| find_unschedulable(status, pod, now))
         .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
 }
 
 /// A queue such as Kueue's has put scheduling gates on the pod and takes them away when it is its turn. However long that
-/// takes, nothing is wrong.
-fn find_gates(status: &PodStatus, pod: &Pod) -> Option<PodTrouble> {
+/// takes, nothing is wrong; people hear of it after a while.
+fn find_gates(status: &PodStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
     if scheduled.reason.as_deref() != Some("SchedulingGated") {
         return None;
     }
     let gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
     let gates: Vec<_> = gates.map(|gate| format!("`{}`", gate.name)).collect();
+    let since = scheduled.last_transition_time.as_ref().map_or(now, |since| since.0);
+    let left = Some(TO_SCHEDULE - now.duration_since(since)).filter(SignedDuration::is_positive);
     Some(PodTrouble {
-        reason: "PodStarting",
+        reason: if left.is_some() { "PodStarting" } else { HELD },
         message: format!(
             "pod `{}` waits until the cluster lets it be scheduled: its scheduling gates ({}) are somebody else's, such \
              as a queue's, and go when it is its turn",
@@ -241,7 +245,7 @@ fn find_gates(status: &PodStatus, pod: &Pod) -> Option<PodTrouble> {
             gates.join(", ")
         ),
         said: shorten_text(scheduled.message.as_deref().unwrap_or_default(), 300),
-        passes: Some(HELD_BACK),
+        passes: Some(left.unwrap_or(HELD_BACK)),
     })
 }
 

@@ -233,7 +233,7 @@ fn due_words(thread: &Thread, now: Timestamp) -> Vec<ToldWord> {
     let waits = |reason: &str| find(condition::READY).is_some_and(|c| c.reason == reason);
     let held = find(condition::SUSPENDED).filter(|_| waits("RepoSuspended"));
     let held = held.map(|c| said(c, "I can't go on", "trouble"));
-    let full = find(condition::READY).filter(|_| waits("QuotaExceeded"));
+    let full = find(condition::READY).filter(|_| waits("QuotaExceeded") || waits("PodHeldBack"));
     let full = full.map(|c| said(c, "I have to wait", "waits"));
     let collecting = find(condition::COLLECTING)
         .filter(|c| c.reason == "Warned" || (is_due(thread) && owes_warning(thread, now)));
@@ -362,6 +362,9 @@ mod tests {
         let full = json!({"conditions": [
             condition("Ready", "False", "QuotaExceeded", "waits for room")]});
         assert_eq!(words(&thread("Active", &full))[0].text, "I have to wait: waits for room.");
+        let held = json!({"conditions": [
+            condition("Ready", "False", "PodHeldBack", "a queue holds it")]});
+        assert_eq!(words(&thread("Active", &held))[0].text, "I have to wait: a queue holds it.");
 
         let at_once = "2026-01-01T12:00:02Z".parse().unwrap();
         assert!(due_words(&thread("Active", &stuck), at_once).is_empty(), "may pass");

@@ -221,7 +221,8 @@ fn judge_trouble(
     match passes {
         Some(left) => {
             plan.look_again_in(left.unsigned_abs());
-            ObjectHealth::new(HealthLevel::Reconciling, "PodStarting", message)
+            let reason = if reason == pod_life::HELD { reason } else { "PodStarting" };
+            ObjectHealth::new(HealthLevel::Reconciling, reason, message)
         }
         None => ObjectHealth::new(HealthLevel::Trouble, reason, message),
     }

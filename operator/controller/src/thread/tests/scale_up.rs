@@ -75,8 +75,8 @@ fn a_pod_that_a_queue_of_the_cluster_holds_back_is_no_trouble_and_keeps_no_slot(
     let soon = plan(&thread, &world);
     assert!(soon.busy.contains("pm"), "it may be let go at once");
     let later = plan_at(&thread, &world, "2026-01-01T15:00:00Z".parse().unwrap());
-    for plan in [&soon, &later] {
-        assert_eq!(ready(plan).0, "PodStarting");
+    for (plan, reason) in [(&soon, "PodStarting"), (&later, "PodHeldBack")] {
+        assert_eq!(ready(plan).0, reason, "told after some minutes");
         assert!(ready(plan).1.contains("`kueue.x-k8s.io/admission`"), "{}", ready(plan).1);
         assert!(deleted(plan).is_empty() && plan.ask_events.is_empty());
         assert!(condition::is_true(&plan.status.conditions, condition::RECONCILING));
