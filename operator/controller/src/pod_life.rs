@@ -225,13 +225,19 @@ pub(crate) fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
         .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
 }
 
+fn is_gated(condition: &PodCondition) -> bool {
+    condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("SchedulingGated")
+}
+
+/// True as long as somebody else does not let the pod be scheduled.
+pub(crate) fn is_held_back(pod: &Pod) -> bool {
+    pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(is_gated)
+}
+
 /// A queue such as Kueue's has put scheduling gates on the pod and takes them away when it is its turn. However long that
 /// takes, nothing is wrong; people hear of it after a while.
 fn find_gates(status: &PodStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
-    let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
-    if scheduled.reason.as_deref() != Some("SchedulingGated") {
-        return None;
-    }
+    let scheduled = status.conditions.iter().flatten().find(|c| is_gated(c))?;
     let gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
     let gates: Vec<_> = gates.map(|gate| format!("`{}`", gate.name)).collect();
     let since = scheduled.last_transition_time.as_ref().map_or(now, |since| since.0);

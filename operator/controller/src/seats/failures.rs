@@ -73,6 +73,8 @@ pub(super) fn start_limit(pod: &Pod, now: Timestamp) -> Timestamp {
     let made = pod.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let limit = match pod_life::scheduled_at(pod) {
         Some(scheduled) => scheduled.max(made).checked_add(STARTS),
+        // Another one would be the last in the queue.
+        None if pod_life::is_held_back(pod) => now.checked_add(SCHEDULES),
         None => made.checked_add(SCHEDULES),
     };
     limit.unwrap_or(now)

@@ -18,6 +18,7 @@ use crate::index::ObjectKey;
 use crate::seat_memory::SeatMemory;
 use crate::testing;
 
+mod queues;
 mod roles;
 
 /// A Repo that wants seats, and what there is of them.
