@@ -19,12 +19,21 @@ impl McpServer {
     pub fn hold(&self, method: Option<&'static str>) {
         self.state.held.send_replace(method);
     }
+
+    /// Requests for its list of tools, answered or not.
+    #[must_use]
+    pub fn asked_lists(&self) -> usize {
+        *self.state.asked_lists.lock()
+    }
 }
 
 /// Waits while requests like this one are held back.
 pub(super) async fn await_release(state: &PlayedServer, body: &[u8]) {
     let message: Value = serde_json::from_slice(body).unwrap_or_default();
     let method = message["method"].as_str().unwrap_or_default();
+    if method == "tools/list" {
+        *state.asked_lists.lock() += 1;
+    }
     let mut held = state.held.subscribe();
     // The sender lives as long as the server.
     let _ = held.wait_for(|held| *held != Some(method)).await.is_ok();

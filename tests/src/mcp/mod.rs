@@ -88,6 +88,7 @@ struct PlayedServer {
     calls: Mutex<Vec<ReceivedCall>>,
     cancelled: Mutex<HashSet<String>>,
     lists: Mutex<usize>,
+    asked_lists: Mutex<usize>,
     /// Method whose requests are not answered now.
     held: watch::Sender<Option<&'static str>>,
     /// Words with which it fails, and for how many messages.
@@ -141,6 +142,7 @@ impl McpServer {
             calls: Mutex::default(),
             cancelled: Mutex::default(),
             lists: Mutex::default(),
+            asked_lists: Mutex::default(),
             held: watch::channel(None).0,
             failing: Mutex::default(),
             declared: Mutex::default(),

@@ -72,6 +72,8 @@ pub struct OpenSession {
     /// True if the server has announced a change of its list since it was read.
     stale: AtomicBool,
     listing: tokio::sync::Mutex<()>,
+    /// The latest failure to read its list.
+    unread: Mutex<Option<(Instant, McpError)>>,
 }
 
 /// A session in use: it is not closed as idle before this is dropped.
@@ -370,6 +372,7 @@ impl SessionPool {
             used: Mutex::new(Instant::now()),
             stale: AtomicBool::new(true),
             listing: tokio::sync::Mutex::default(),
+            unread: Mutex::default(),
         });
         let used = SessionUse::new(Arc::clone(&open));
         {

@@ -303,12 +303,18 @@ impl SessionPool {
         &self,
         open: &Arc<OpenSession>,
     ) -> Result<Arc<ServerList>, McpError> {
+        let asked = Instant::now();
         if let Some(list) = self.fresh_list(open) {
             return Ok(list);
         }
         let _turn = open.listing.lock().await;
         if let Some(list) = self.fresh_list(open) {
             return Ok(list);
+        }
+        // Those that waited for a reading that failed get its failure, and don't begin one each.
+        let unread = open.unread.lock().clone();
+        if let Some((_, error)) = unread.filter(|(at, _)| *at >= asked) {
+            return Err(error);
         }
         // A change that is announced while the list is read makes it stale again.
         open.stale.store(false, Ordering::SeqCst);
@@ -318,7 +324,10 @@ impl SessionPool {
             Ok(read) => read,
             Err(_) => Err(McpError::Timeout { method: "tools/list".to_owned(), limit }),
         };
-        let list = read.inspect_err(|_| open.stale.store(true, Ordering::SeqCst))?;
+        let list = read.inspect_err(|error| {
+            open.stale.store(true, Ordering::SeqCst);
+            *open.unread.lock() = Some((Instant::now(), error.clone()));
+        })?;
         Ok(self.take_list(open, list))
     }
 
@@ -343,6 +352,8 @@ impl SessionPool {
         for key in [open.key.clone(), all] {
             state.lists.insert(key, (fingerprint.clone(), Arc::clone(&list)));
         }
+        // What kept it from being read before says nothing of the server any more.
+        state.failed.remove(&open.key);
         let version = self.0.stored.next_version();
         drop(state);
         if shared.is_none() {

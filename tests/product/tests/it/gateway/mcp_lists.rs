@@ -119,6 +119,24 @@ async fn a_list_that_does_not_come_holds_a_call_up_for_seconds_and_is_used_once_
     assert_eq!((status, &found["text"]), (200, &json!("found")), "{found}");
 }
 
+/// A regression: each turn and each call that waited for a list that did not come had it read once more, one after the
+/// other, long after the role had ended.
+#[tokio::test]
+async fn a_list_that_can_not_be_read_is_asked_for_once_however_many_wait() {
+    let office = Office::open(json!({"callSeconds": 5})).await;
+    office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
+    office.server.hold(Some("tools/list"));
+    let (tools, _) = office.tools_now().await;
+    assert!(tools["notices"][0].as_str().unwrap().contains("has not answered yet"), "{tools}");
+    let (status, refused) = office.call("k1", "search", json!({})).await;
+    let said = sentence(&refused);
+    assert!(said.contains("no answer to `tools/list` within 10 s"), "{status} {refused}");
+    assert_eq!(office.server.asked_lists(), 1);
+    office.server.hold(None);
+    let (status, found) = office.call("k2", "search", json!({})).await;
+    assert_eq!((status, &found["text"]), (200, &json!("found")), "{found}");
+}
+
 /// A regression: who gave up waiting for a start ended it, so that a slow one began anew each time.
 #[tokio::test]
 async fn a_start_goes_on_that_nobody_waits_for_any_more() {
