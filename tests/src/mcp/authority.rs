@@ -66,6 +66,8 @@ enum AuthorityHabits {
     GitHub,
     /// It registers no clients: their ids are addresses of documents that describe them.
     Documents,
+    /// The same, but it says that it registers clients, and does so for those that it knows.
+    Guarded,
     /// Its metadata is redirected and names no methods of PKCE, and requests may not name a resource.
     Entra,
 }
@@ -204,6 +206,11 @@ impl SignInAuthority {
         self.state.book.lock().habits = AuthorityHabits::Documents;
     }
 
+    /// The same where it refuses to register clients that it does not know.
+    pub fn guard_registration(&self) {
+        self.state.book.lock().habits = AuthorityHabits::Guarded;
+    }
+
     /// Shows people a page where its metadata is looked for first.
     pub fn show_front_page(&self) {
         self.state.book.lock().has_front_page = true;
@@ -283,8 +290,10 @@ async fn serve_metadata(State(state): SharedAuthority) -> Json<Value> {
             AuthorityHabits::Entra => {
                 fields.remove("code_challenge_methods_supported");
             }
-            AuthorityHabits::Documents => {
-                fields.remove("registration_endpoint");
+            AuthorityHabits::Documents | AuthorityHabits::Guarded => {
+                if habits == AuthorityHabits::Documents {
+                    fields.remove("registration_endpoint");
+                }
                 fields.insert("client_id_metadata_document_supported".to_owned(), json!(true));
                 let methods = json!(["none"]);
                 fields.insert("token_endpoint_auth_methods_supported".to_owned(), methods);
@@ -298,7 +307,8 @@ async fn serve_metadata(State(state): SharedAuthority) -> Json<Value> {
 /// Reads the document that a client's id is the address of. Such a client has no secret.
 async fn read_document(state: &AuthorityState, asked: &FormFields) -> Option<()> {
     let id = asked.get("client_id")?;
-    if state.book.lock().habits != AuthorityHabits::Documents {
+    let habits = state.book.lock().habits;
+    if !matches!(habits, AuthorityHabits::Documents | AuthorityHabits::Guarded) {
         return None;
     }
     let client = reqwest::Client::builder().no_proxy().build().ok()?;
@@ -326,6 +336,10 @@ async fn register_client(State(state): SharedAuthority, Json(asked): Json<Value>
         list.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let redirects = texts("redirect_uris");
+    if state.book.lock().habits == AuthorityHabits::Guarded {
+        let about = "only clients with a token of the operator are registered";
+        return refuse_request(StatusCode::UNAUTHORIZED, "invalid_token", about);
+    }
     let fits = |address: &String| {
         Url::parse(address).is_ok_and(|url| url.fragment().is_none() && url.has_host())
     };

@@ -89,26 +89,6 @@ impl fmt::Debug for ClientRegistration {
     }
 }
 
-impl ClientRegistration {
-    /// The client that a document at this address describes.
-    pub fn of_document(address: &Url) -> Self {
-        let method = Some(ClientAuthMethod::Public);
-        Self { client_id: address.to_string(), client_secret: None, method }
-    }
-}
-
-/// The document that describes a client without a secret; it is at `address`, which is the client's id.
-pub fn client_document(client_name: &str, address: &Url, redirect: &Url) -> Value {
-    json!({
-        "client_id": address.as_str(),
-        "client_name": client_name,
-        "redirect_uris": [redirect.as_str()],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": ClientAuthMethod::Public,
-    })
-}
-
 /// Proof that a code is used by the client that asked for it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PkcePair {

@@ -370,7 +370,7 @@ fn secure_url_at(value: &Value, field: &'static str) -> Result<Url, MetadataErro
 }
 
 /// People's sign-ins and tokens go there; on the machine itself there is no way to listen.
-fn require_tls(url: &Url) -> Result<(), MetadataError> {
+pub(super) fn require_tls(url: &Url) -> Result<(), MetadataError> {
     let is_local = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),

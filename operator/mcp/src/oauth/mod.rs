@@ -3,13 +3,15 @@
 //! 8414), registration (RFC 7591) unless a client is known, the link for the person with PKCE (RFC 7636) and the
 //! resource (RFC 8707), the code for tokens, and later a refresh. Tokens are secrets: `Debug` does not show them.
 
+mod document;
 mod grant;
 mod metadata;
 mod tokens;
 
+pub use document::{client_document, client_of_document};
 pub use grant::{
     AuthorizationLink, ClientAuthMethod, ClientRegistration, PkcePair, TokenError, TokenRequest,
-    client_document, is_own_parameter, read_registration, registration_request,
+    is_own_parameter, read_registration, registration_request,
 };
 pub use metadata::{
     AuthorizationServer, MetadataError, ProtectedResource, ResourceChallenge, StatedAuthority,

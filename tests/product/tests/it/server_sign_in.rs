@@ -359,6 +359,21 @@ async fn peculiarities_of_an_authorization_server_are_stated_by_a_person() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_nobody_registers_is_described_by_a_document() {
+    let authority = SignInAuthority::start().await.unwrap();
+    authority.read_documents();
+    sign_in_by_document(authority).await;
+}
+
+/// A regression: an authorization server that registers only those that it knows was of no use, though it reads
+/// documents of all others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_refused_is_described_by_a_document() {
+    let authority = SignInAuthority::start().await.unwrap();
+    authority.guard_registration();
+    sign_in_by_document(authority).await;
+}
+
+async fn sign_in_by_document(authority: SignInAuthority) {
     let script = ModelScript::of(
         "coder",
         vec![
@@ -367,8 +382,6 @@ async fn a_client_that_nobody_registers_is_described_by_a_document() {
             ScriptStep::say("It is on the page."),
         ],
     );
-    let authority = SignInAuthority::start().await.unwrap();
-    authority.read_documents();
     let library = Library::open_at(authority, script, PagesAccess::Slack).await;
     let Library { team, server, .. } = &library;
     library.create_tokens().await;

@@ -8,7 +8,7 @@ use codebutler_gateway_core::dial::DialReach;
 use codebutler_gateway_core::redact::log;
 use codebutler_mcp::oauth::{
     AuthorizationServer, ClientRegistration, ServerTokens, TokenError, TokenRequest,
-    client_document, read_registration, read_tokens, registration_request,
+    client_document, client_of_document, read_registration, read_tokens, registration_request,
 };
 use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -45,15 +45,13 @@ pub(super) fn can_register(context: &GatewayContext, authority: &AuthorizationSe
     authority.registration_endpoint.is_some() || find_document(context, authority).is_some()
 }
 
-/// This client as its document describes it, for an authorization server that registers none. One that does both
-/// registers it: the document is of use only where the pages can be reached from there.
+/// This client as its document describes it, for an authorization server that reads such documents.
 fn find_document(
     context: &GatewayContext,
     authority: &AuthorizationServer,
 ) -> Option<ClientRegistration> {
-    let is_wanted = authority.takes_documents && authority.registration_endpoint.is_none();
-    let address = document_address(context).filter(|_| is_wanted)?;
-    Some(ClientRegistration::of_document(&address))
+    let address = document_address(context).filter(|_| authority.takes_documents)?;
+    client_of_document(&address)
 }
 
 /// The client of a Secret that the Repo names, if it names one. The Secret has to allow the host that gets it.
@@ -84,17 +82,37 @@ pub(super) async fn find_client(
     stored.registered.clone().ok_or_else(none)
 }
 
-/// Registers a client at an authorization server for a scope, and returns that with it. Some servers refuse a client
-/// that names one: it is registered without, and may ask for what they let each client have.
+/// A client at an authorization server for a scope, with the scope that it was registered for. An authorization server
+/// that registers clients is asked for that first, as the document is of use only where the pages can be reached from
+/// there. Some let only those register that they know.
 pub(super) async fn register_client(
     context: &GatewayContext,
     authority: &AuthorizationServer,
     redirect: &Url,
     scope: Option<&str>,
 ) -> Result<(ClientRegistration, Option<String>), SignInError> {
-    if let Some(client) = find_document(context, authority) {
-        return Ok((client, None));
+    let registered = register_for(context, authority, redirect, scope).await;
+    let is_refused = |error: &SignInError| {
+        matches!(error, SignInError::NoRegistration { .. })
+            || matches!(error, SignInError::Registration(TokenError::Refused(_)))
+    };
+    match registered {
+        Err(error) if is_refused(&error) => {
+            let described = find_document(context, authority);
+            described.map(|client| (client, None)).ok_or(error)
+        }
+        registered => registered,
     }
+}
+
+/// Registers a client for a scope, and returns that with it. Some servers refuse a client that names one: it is
+/// registered without, and may ask for what they let each client have.
+async fn register_for(
+    context: &GatewayContext,
+    authority: &AuthorizationServer,
+    redirect: &Url,
+    scope: Option<&str>,
+) -> Result<(ClientRegistration, Option<String>), SignInError> {
     match send_registration(context, authority, redirect, scope).await {
         Err(SignInError::Registration(TokenError::Refused(_))) if scope.is_some() => {
             let plain = send_registration(context, authority, redirect, None).await;
