@@ -28,15 +28,15 @@ pub const MOST_SERVERS: usize = 32;
     },
     {
         "rule": "!has(self.url) || (!has(self.command) && !has(self.env) && !has(self.egress) && !has(self.worktree) && !has(self.resources))",
-        "message": "`command`, `env`, `egress`, `worktree` and `resources` belong to a server with an `image`; one with a `url` has `headers`"
+        "message": "`command`, `env`, `egress`, `worktree` and `resources` belong to a server with an `image`; one with a `url` has `headers` and `query`"
     },
     {
         "rule": "!has(self.worktree) || !has(self.scope) || self.scope == 'Thread'",
         "message": "`worktree` needs `scope: Thread`: a server that all Threads share has no worktree"
     },
     {
-        "rule": "!has(self.image) || (!has(self.headers) && !has(self.oauth))",
-        "message": "`headers` and `oauth` belong to a server with a `url`; one with an `image` has `env`"
+        "rule": "!has(self.image) || (!has(self.headers) && !has(self.query) && !has(self.oauth))",
+        "message": "`headers`, `query` and `oauth` belong to a server with a `url`; one with an `image` has `env`"
     }
 ]))]
 pub struct McpServerSpec {
@@ -65,6 +65,11 @@ pub struct McpServerSpec {
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Vec<McpValue>,
+    /// Parameters that are added to `url`, such as `api_key`, for servers that take a key nowhere else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub query: Vec<McpValue>,
     /// A person signs in to `url`, from a link in Slack that only they see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpOauth>,
@@ -146,7 +151,7 @@ pub struct McpSampling {
     pub max_calls: u32,
 }
 
-/// An environment variable or an HTTP header, with a literal value or one from a Secret.
+/// An environment variable, an HTTP header or a parameter of an address, with a literal value or one from a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -154,7 +159,7 @@ pub struct McpSampling {
     "message": "it has either a `value` or a `secret`"
 }]))]
 pub struct McpValue {
-    /// Name of the variable or header.
+    /// Name of the variable, header or parameter.
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"))]
     pub name: String,
     /// Literal value, which everybody can read who can read the Repo.

@@ -23,7 +23,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use self::answer::{json_response, respond, rpc_error, rpc_result};
 use self::authority::{AuthorityState, SignInAuthority};
-use self::refusing::{refuse_call, refuse_token, take_failure};
+use self::refusing::{has_token, refuse_call, refuse_token, take_failure};
 use crate::serving::RunningServer;
 
 /// Versions of the protocol that the server supports.
@@ -106,7 +106,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Starts one without a tool. With a token, each request has to bear it.
+    /// Starts one without a tool. With a token, each request has to bear it: as its query, where it begins with `?`.
     ///
     /// # Errors
     /// When no port can be had.
@@ -286,8 +286,7 @@ async fn handle_request(
     if uri.path() != "/mcp" {
         return respond(StatusCode::NOT_FOUND, "text/plain", "nothing is here");
     }
-    let wanted = state.token.lock().as_ref().map(|token| format!("Bearer {token}"));
-    if wanted.is_some() && header("authorization") != wanted.as_deref() {
+    if !has_token(&state, header("authorization"), &uri) {
         return refuse_token("Bearer error=\"invalid_token\"");
     }
     let accepted = header("accept").unwrap_or_default();

@@ -1,10 +1,20 @@
 //! Requests that a server does not carry out.
 
 use axum::response::Response;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 
 use super::PlayedServer;
 use super::answer::respond;
+
+/// True for a request with the token that is wanted: in its address, where that begins with `?`.
+pub(super) fn has_token(state: &PlayedServer, authorization: Option<&str>, uri: &Uri) -> bool {
+    let token = state.token.lock();
+    let Some(token) = token.as_deref() else { return true };
+    match token.strip_prefix('?') {
+        Some(query) => uri.query() == Some(query) && authorization.is_none(),
+        None => authorization.and_then(|value| value.strip_prefix("Bearer ")) == Some(token),
+    }
+}
 
 /// A request without a token that is good.
 pub(super) fn refuse_token(challenge: &str) -> Response {

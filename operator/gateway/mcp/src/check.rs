@@ -78,7 +78,8 @@ pub(crate) async fn check_entry(
     if let Some(url) = &spec.url {
         let url = Url::parse(url)?;
         context.dialer.admit(&url)?;
-        for wanted in spec.headers.iter().filter_map(|header| header.secret.as_ref()) {
+        let values = spec.headers.iter().chain(&spec.query);
+        for wanted in values.filter_map(|value| value.secret.as_ref()) {
             let to = (&url, DialReach::Outside);
             secrets.push(context.secret(&namespace, &named(wanted), &wanted.key, to).await?);
         }

@@ -48,7 +48,7 @@ pub enum LinkError {
     Starting(String),
     /// The server's credentials.
     #[error(
-        "the server does not accept what it is sent as credentials (401): check `headers` of the server in \
+        "the server does not accept what it is sent as credentials (401): check `headers` and `query` of the server in \
          `spec.mcpServers` and the Secrets that they name"
     )]
     Credentials,
@@ -190,7 +190,7 @@ pub async fn open_link(
     let Some(url) = &place.spec.url else {
         return pods.open_pod_link(place).await;
     };
-    let url = Url::parse(url).map_err(LinkError::Url)?;
+    let mut url = Url::parse(url).map_err(LinkError::Url)?;
     let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
     for value in &place.spec.headers {
         let (text, secret) = read_value(context, &place.key.namespace, value, &url).await?;
@@ -200,6 +200,17 @@ pub async fn open_link(
         header.set_sensitive(true);
         headers.append(name, header);
         secrets.extend(secret);
+    }
+    let server = url.clone();
+    for value in &place.spec.query {
+        let (text, secret) = read_value(context, &place.key.namespace, value, &server).await?;
+        url.query_pairs_mut().append_pair(&value.name, &text);
+        // The server may show it as it stands in the address.
+        let written = secret.as_deref().map(write_as_parameter);
+        if let Some(written) = &written {
+            log::mask_secret(written);
+        }
+        secrets.extend(secret.into_iter().chain(written));
     }
     let dialer = SessionDialer(context.dialer.clone());
     let grant = place.spec.oauth.as_ref().map(|_| ServerGrant::new(context, place));
@@ -211,7 +222,12 @@ pub async fn open_link(
     Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets, grant })
 }
 
-/// The text of a header, and the secret in it.
+/// A text as it stands in the query of an address.
+fn write_as_parameter(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// The text of a header or a parameter, and the secret in it.
 async fn read_value(
     context: &GatewayContext,
     namespace: &str,

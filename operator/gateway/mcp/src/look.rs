@@ -99,7 +99,8 @@ async fn ask_server(
     }
     let place = ServerPlace::new(repo, spec, None);
     let listed = match open_link(context, &NoPods, &place).await {
-        Ok(OpenedLink { link, grant, .. }) => {
+        Ok(OpenedLink { link, grant, secrets: sent }) => {
+            secrets.extend(sent.all());
             let listed = list_server(link, &place, (&grant, &secrets)).await;
             secrets.extend(grant.iter().flat_map(ServerGrant::secrets));
             listed

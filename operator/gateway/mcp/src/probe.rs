@@ -248,7 +248,7 @@ impl ServerProbe<'_> {
     /// Revisions of the Secrets that an entry names.
     async fn revisions(&self, repo: &Repo, spec: &McpServerSpec) -> Vec<Option<String>> {
         let namespace = repo.namespace().unwrap_or_default();
-        let values = spec.env.iter().chain(&spec.headers);
+        let values = spec.env.iter().chain(&spec.headers).chain(&spec.query);
         let client = spec.oauth.as_ref().and_then(|oauth| oauth.client.as_ref());
         let mut names: Vec<&str> = values
             .filter_map(|value| value.secret.as_ref())

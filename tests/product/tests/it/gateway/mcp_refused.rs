@@ -7,6 +7,30 @@ use serde_json::{Value, json};
 use super::eventually;
 use super::mcp::{Office, code, names, reading, sentence, tool};
 
+/// Some hosted servers take a key in their address alone.
+#[tokio::test]
+async fn a_key_in_the_address_comes_from_a_secret_and_is_masked_in_both_forms() {
+    let key = json!({"name": "keys", "key": "key"});
+    let query = json!([{"name": "api_key", "secret": key}, {"name": "mode", "value": "all"}]);
+    let office = Office::open(json!({"headers": null, "query": query})).await;
+    let (world, server) = (&office.world, &office.server);
+    world.cluster.secret("keys", &server.url(), &json!({"key": "pass/phrase of ours"})).await;
+    let written = "pass%2Fphrase+of+ours";
+    server.set_token(&format!("?api_key={written}&mode=all"));
+    let says = format!("Sent pass/phrase of ours as {written}.");
+    server.set_tool(reading("search"), ToolAnswer::Text(says));
+    let found = office.call_until(200, "k1", "search", json!({})).await;
+    assert_eq!(found["text"], "Sent [redacted:secret] as [redacted:secret].", "{found}");
+    // It goes only where its Secret lets it.
+    world.cluster.secret("others", "https://elsewhere.example", &json!({"key": "other"})).await;
+    let moved = json!([{"name": "token", "secret": {"name": "others", "key": "key"}}]);
+    let entry = json!({"name": "tracker", "url": server.url(), "query": moved});
+    let patch = json!({"spec": {"mcpServers": [entry]}});
+    world.cluster.patch::<codebutler_crds::Repo>(world.cluster.team(), "shop", &patch).await;
+    let refused = "Secret `others` may not be sent to";
+    office.tools(|tools| tools["notices"].to_string().contains(refused)).await;
+}
+
 #[tokio::test]
 async fn a_server_that_is_busy_has_not_run_the_call_and_says_when_to_come_again() {
     let office = Office::open(json!({"risk": [{"tools": ["*"], "risk": "Visible"}]})).await;
