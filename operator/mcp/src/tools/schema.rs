@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use parse::{add_hint, decode_pointer, drop_twins, guess_type, is_plain_property};
+use parse::{add_hint, decode_pointer, drop_twins, fits_type, guess_type, is_plain_property};
 use plain::{CONDITIONS, plain_fields};
 use top::flatten_top;
 
@@ -338,12 +338,22 @@ impl Cleaner<'_> {
             return;
         }
         let choices = drop_twins(choices);
-        if self.dialect != SchemaDialect::Gemini {
-            clean.insert("enum".to_owned(), Value::Array(choices));
-            return;
+        let is_gemini = self.dialect == SchemaDialect::Gemini;
+        if !is_gemini {
+            // Some providers refuse a request for a choice that the type beside it rules out.
+            let kind = clean.get("type").cloned();
+            let fits = |choice: &&Value| fits_type(choice, kind.as_ref());
+            let fitting: Vec<Value> = choices.iter().filter(fits).cloned().collect();
+            if fitting.len() < choices.len() {
+                self.note("choices of another type than the one beside them are left out");
+            }
+            if !fitting.is_empty() {
+                clean.insert("enum".to_owned(), Value::Array(fitting));
+                return;
+            }
         }
         let words: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();
-        if words.len() == choices.len() {
+        if is_gemini && words.len() == choices.len() {
             clean.insert("type".to_owned(), json!("string"));
             clean.insert("enum".to_owned(), json!(words));
             return;

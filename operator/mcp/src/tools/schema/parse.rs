@@ -140,12 +140,37 @@ pub(in crate::tools) fn guess_type(fields: &Map<String, Value>) -> Option<&'stat
     let samples =
         samples.or_else(|| fields.get("const").map(std::slice::from_ref)).unwrap_or_default();
     if !samples.is_empty() {
-        return samples.iter().all(Value::is_string).then_some("string");
+        let all = |fits: fn(&Value) -> bool| samples.iter().all(fits);
+        return if all(Value::is_string) {
+            Some("string")
+        } else if all(|one| one.is_i64() || one.is_u64()) {
+            Some("integer")
+        } else {
+            all(Value::is_number).then_some("number")
+        };
     }
     if has(&["minLength", "maxLength", "pattern", "format"]) {
         return Some("string");
     }
     has(&["minimum", "maximum", "multipleOf"]).then_some("number")
+}
+
+/// True for a value that a type lets be, or one of several; so does a schema without one.
+pub(super) fn fits_type(value: &Value, kind: Option<&Value>) -> bool {
+    let is_of = |kind: &str| match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "boolean" => value.is_boolean(),
+        _ => value.is_null(),
+    };
+    match kind {
+        Some(Value::String(one)) => is_of(one),
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).any(is_of),
+        _ => true,
+    }
 }
 
 pub(super) fn is_plain_property(name: &str) -> bool {

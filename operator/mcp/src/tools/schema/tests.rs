@@ -293,6 +293,33 @@ fn types_are_given_as_each_provider_takes_them() {
     }
 }
 
+/// A regression: Moonshot refuses a whole request for choices without a type, or of another one than that beside them.
+#[test]
+fn choices_are_of_the_type_beside_them() {
+    use SchemaDialect::{Anthropic, OpenAi};
+    for (schema, dialect, expected) in [
+        (json!({"enum": [1, 2]}), OpenAi, json!({"type": "integer", "enum": [1, 2]})),
+        (json!({"enum": [1, 2.5]}), OpenAi, json!({"type": "number", "enum": [1, 2.5]})),
+        (
+            json!({"type": "string", "enum": ["a", null]}),
+            OpenAi,
+            json!({"type": "string", "enum": ["a"]}),
+        ),
+        (
+            json!({"type": ["string", "null"], "enum": ["a", null]}),
+            OpenAi,
+            json!({"type": ["string", "null"], "enum": ["a", null]}),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "enum": ["a", "b"]}),
+            Anthropic,
+            json!({"type": "array", "items": {"type": "string"}, "description": "One of: \"a\", \"b\"."}),
+        ),
+    ] {
+        assert_eq!(argument(schema.clone(), dialect), expected, "{schema} for {dialect:?}");
+    }
+}
+
 #[test]
 fn keywords_with_a_value_that_they_can_not_have_are_left_out_and_noted() {
     let fields = [
