@@ -130,9 +130,16 @@ pub async fn list_tools(
 
 /// The dialect that all models of a role take.
 pub(crate) fn choose_dialect(caller: &ProvenCaller) -> SchemaDialect {
-    let is_gemini = |model: &str| model.to_ascii_lowercase().contains("gemini");
-    if caller.role.spec.model.talking().any(|(_, model)| is_gemini(model)) {
+    dialect_of(caller.role.spec.model.talking().map(|(_, model)| model))
+}
+
+fn dialect_of<'a>(models: impl Iterator<Item = &'a str>) -> SchemaDialect {
+    let models: Vec<String> = models.map(str::to_ascii_lowercase).collect();
+    let any = |name: &str| models.iter().any(|model| model.contains(name));
+    if any("gemini") {
         SchemaDialect::Gemini
+    } else if any("moonshot") || any("kimi") {
+        SchemaDialect::Moonshot
     } else {
         // Anthropic's dialect is the stricter one of the two others.
         SchemaDialect::Anthropic
@@ -365,6 +372,16 @@ mod tests {
     use serde_json::{Map, Value};
 
     use super::*;
+
+    /// A regression: Kimi's provider refused each request of a role whose server has an argument without a type.
+    #[test]
+    fn schemas_are_written_for_the_models_that_read_them() {
+        let dialect = |models: &[&str]| dialect_of(models.iter().copied());
+        assert_eq!(dialect(&["anthropic/claude-opus-5"]), SchemaDialect::Anthropic);
+        assert_eq!(dialect(&["openai/gpt-5.4", "moonshotai/k3"]), SchemaDialect::Moonshot);
+        assert_eq!(dialect(&["Kimi-K3"]), SchemaDialect::Moonshot);
+        assert_eq!(dialect(&["kimi-k3", "google/gemini-3.1-pro"]), SchemaDialect::Gemini);
+    }
 
     #[test]
     fn a_list_is_masked_and_cleaned_once_for_each_redactor_and_dialect() {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use parse::{add_hint, decode_pointer, drop_twins, fits_type, guess_type, is_plain_property};
-use plain::{CONDITIONS, plain_fields};
+use plain::{CONDITIONS, name_types, plain_fields};
 use top::flatten_top;
 
 use crate::weight::weigh;
@@ -24,6 +24,8 @@ pub enum SchemaDialect {
     OpenAi,
     /// JSON Schema as for OpenAI, with names of properties of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`.
     Anthropic,
+    /// JSON Schema as for Anthropic, with a type in each place, and unions as `anyOf` alone.
+    Moonshot,
     /// The part of OpenAPI 3.0 that Gemini knows: one type each, words alone in `enum`, no additional properties.
     Gemini,
 }
@@ -60,9 +62,10 @@ pub struct CleanSchema {
     pub is_cut: bool,
 }
 
-/// Bytes of the least schema, in a full dialect and in Gemini's, which has to say "any JSON" in words.
+/// Bytes of the least schema, in a full dialect and in those that have to say "any JSON" in words, or in types.
 const SCHEMA: usize = 20;
 const GEMINI_SCHEMA: usize = 60;
+const MOONSHOT_SCHEMA: usize = 70;
 /// Bytes more of an object, and around a property's name.
 const OBJECT: usize = 20;
 const PROPERTY: usize = 6;
@@ -99,6 +102,9 @@ pub fn clean_schema(
         fields.remove("nullable");
     } else {
         clean = json!({"type": "object", "properties": {}});
+    }
+    if dialect == SchemaDialect::Moonshot {
+        name_types(&mut clean);
     }
     CleanSchema { schema: clean, notes: cleaner.notes, is_cut: cleaner.is_cut }
 }
@@ -146,7 +152,11 @@ impl Cleaner<'_> {
     }
 
     fn least(&self) -> usize {
-        if self.dialect == SchemaDialect::Gemini { GEMINI_SCHEMA } else { SCHEMA }
+        match self.dialect {
+            SchemaDialect::OpenAi | SchemaDialect::Anthropic => SCHEMA,
+            SchemaDialect::Moonshot => MOONSHOT_SCHEMA,
+            SchemaDialect::Gemini => GEMINI_SCHEMA,
+        }
     }
 
     /// Several schemas, as many as fit.
@@ -347,7 +357,8 @@ impl Cleaner<'_> {
             if fitting.len() < choices.len() {
                 self.note("choices of another type than the one beside them are left out");
             }
-            if !fitting.is_empty() {
+            let has_type = kind.is_some() || self.dialect != SchemaDialect::Moonshot;
+            if has_type && !fitting.is_empty() {
                 clean.insert("enum".to_owned(), Value::Array(fitting));
                 return;
             }
@@ -386,7 +397,9 @@ impl Cleaner<'_> {
             if *schema == Value::Bool(false) {
                 continue;
             }
-            if self.dialect == SchemaDialect::Anthropic && !is_plain_property(name) {
+            let is_strict =
+                matches!(self.dialect, SchemaDialect::Anthropic | SchemaDialect::Moonshot);
+            if is_strict && !is_plain_property(name) {
                 let shown: String = name.chars().take(60).collect();
                 self.note(format!("the argument `{shown}` can't be named to this provider"));
                 continue;

@@ -54,6 +54,65 @@ pub(super) const CONDITIONS: [&str; 9] = [
 /// Limits above it limit nothing, and some checkers can't read them.
 const LARGEST: u64 = i32::MAX as u64;
 
+/// The types that stand for any value where one has to be named.
+const ANY_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", "null"];
+
+/// Keywords that may stand beside several types, and beside a union.
+const WORDS: [&str; 2] = ["title", "description"];
+
+/// Names the types of each place that has none. Nothing but words may stand beside several.
+pub(super) fn name_types(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        for property in properties.values_mut() {
+            name_types(property);
+        }
+    }
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(inner) = fields.get_mut(keyword) {
+            name_types(inner);
+        }
+    }
+    if let Some(Value::Array(branches)) = fields.get_mut("anyOf") {
+        for branch in branches {
+            name_types(branch);
+        }
+    }
+    if !fields.contains_key("type") && !fields.contains_key("anyOf") {
+        fields.retain(|keyword, _| is_word(keyword));
+        fields.insert("type".to_owned(), json!(ANY_TYPES));
+    }
+    part_types(fields);
+}
+
+/// Gives each of several types a place of its own where more is said than their names.
+fn part_types(fields: &mut Map<String, Value>) {
+    let Some(Value::Array(mut kinds)) = fields.get("type").cloned() else { return };
+    if fields.keys().all(|keyword| keyword == "type" || is_word(keyword)) {
+        return;
+    }
+    kinds.retain(|kind| *kind != "null");
+    let [kind] = &*kinds else {
+        fields.retain(|keyword, _| keyword == "type" || is_word(keyword));
+        return;
+    };
+    let mut only = std::mem::take(fields);
+    for keyword in WORDS {
+        if let Some(text) = only.remove(keyword) {
+            fields.insert(keyword.to_owned(), text);
+        }
+    }
+    only.insert("type".to_owned(), kind.clone());
+    if let Some(Value::Array(choices)) = only.get_mut("enum") {
+        choices.retain(|choice| !choice.is_null());
+    }
+    fields.insert("anyOf".to_owned(), json!([only, {"type": "null"}]));
+}
+
+fn is_word(keyword: &str) -> bool {
+    WORDS.contains(&keyword)
+}
+
 /// The keywords of a schema that a provider takes, with their values, and those whose value is none that they can
 /// have: a provider that looks at one of these refuses the whole request.
 pub(super) fn plain_fields(

@@ -1,7 +1,11 @@
 use super::*;
 
-const ALL: [SchemaDialect; 3] =
-    [SchemaDialect::OpenAi, SchemaDialect::Anthropic, SchemaDialect::Gemini];
+const ALL: [SchemaDialect; 4] = [
+    SchemaDialect::OpenAi,
+    SchemaDialect::Anthropic,
+    SchemaDialect::Moonshot,
+    SchemaDialect::Gemini,
+];
 
 fn clean(schema: Value, dialect: SchemaDialect) -> CleanSchema {
     let Value::Object(schema) = schema else { panic!("{schema}") };
@@ -317,6 +321,44 @@ fn choices_are_of_the_type_beside_them() {
         ),
     ] {
         assert_eq!(argument(schema.clone(), dialect), expected, "{schema} for {dialect:?}");
+    }
+}
+
+/// A regression: Moonshot refuses a whole request for one place without a type, or with `oneOf`.
+#[test]
+fn each_place_has_a_type_where_a_provider_wants_one() {
+    let any = json!({"type": ["string", "number", "boolean", "object", "array", "null"]});
+    let word = json!({"type": "string", "description": "x"});
+    let mut told = any.clone();
+    told["description"] = json!("The mode.");
+    for (schema, expected) in [
+        (json!({"description": "The mode.", "default": 1}), told),
+        (json!(true), any.clone()),
+        (json!({"type": "array"}), json!({"type": "array", "items": any})),
+        (
+            json!({"oneOf": [{"type": "string"}, {"description": "x"}]}),
+            json!({"anyOf": [{"type": "string"}, {"type": any["type"], "description": "x"}]}),
+        ),
+        (
+            json!({"enum": ["a", 1]}),
+            json!({"type": any["type"], "description": "One of: \"a\", 1."}),
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {}}),
+            json!({"type": "object", "properties": {}}),
+        ),
+        (json!({"allOf": [{"description": "x"}, {"type": "string"}]}), word),
+        (json!({"type": ["string", "null"]}), json!({"type": ["string", "null"]})),
+        (
+            json!({"type": ["string", "null"], "enum": ["a", null], "description": "x"}),
+            json!({"description": "x", "anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}),
+        ),
+        (
+            json!({"type": ["string", "number"], "default": 1}),
+            json!({"type": ["string", "number"]}),
+        ),
+    ] {
+        assert_eq!(argument(schema.clone(), SchemaDialect::Moonshot), expected, "{schema}");
     }
 }
 

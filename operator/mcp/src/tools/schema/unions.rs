@@ -50,7 +50,8 @@ impl Cleaner<'_> {
                 self.join_union(&cleaned, clean);
                 continue;
             }
-            let keyword = if is_gemini { "anyOf" } else { union };
+            let is_plain = is_gemini || self.dialect == SchemaDialect::Moonshot;
+            let keyword = if is_plain { "anyOf" } else { union };
             clean.insert(keyword.to_owned(), Value::Array(cleaned));
         }
         self.part_unions(fields, clean);
