@@ -78,7 +78,9 @@ pub(super) fn name_types(schema: &mut Value) {
             name_types(branch);
         }
     }
-    if !fields.contains_key("type") && !fields.contains_key("anyOf") {
+    if fields.contains_key("anyOf") {
+        fields.retain(|keyword, _| keyword == "anyOf" || is_word(keyword));
+    } else if !fields.contains_key("type") {
         fields.retain(|keyword, _| is_word(keyword));
         fields.insert("type".to_owned(), json!(ANY_TYPES));
     }
