@@ -33,6 +33,8 @@ pub enum ModelQuirk {
     NoFreeText,
     /// Leaves it to the model whether to call a tool, without a word on it.
     NoToolChoice,
+    /// Shortens the descriptions of tools to what the provider takes.
+    BriefTools,
 }
 
 /// Words of a template that refuses a conversation for the sake of who speaks after whom, or without a reason.
@@ -57,7 +59,9 @@ pub fn learn_quirk(words: &str, known: &BTreeSet<ModelQuirk>) -> Option<ModelQui
     let words = words.to_lowercase();
     let all = |parts: &[&str]| parts.iter().all(|part| words.contains(part));
     let any = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
-    let found = if all(&["missing a", "thought_signature"]) {
+    let found = if all(&["tools", "description", "too long"]) {
+        ModelQuirk::BriefTools
+    } else if all(&["missing a", "thought_signature"]) {
         ModelQuirk::BlankSignatures
     } else if all(&["reasoning_content"])
         && any(&["missing", "must be", "required"])
@@ -163,6 +167,11 @@ mod tests {
                 Some(ModelQuirk::BlankReasoning),
             ),
             ("cache_control: Extra inputs are not permitted", Some(ModelQuirk::NoMarks)),
+            (
+                "Invalid 'tools[13].function.description': string too long. Expected a string with maximum length 1024, \
+                 but got a string with length 1103 instead.",
+                Some(ModelQuirk::BriefTools),
+            ),
             ("messages: at least one message is required", None),
             ("the model is overloaded", None),
         ] {

@@ -12,6 +12,7 @@ use super::servers::{ServerList, refresh};
 use super::view::{RunEnding, RunView, failed_end};
 use super::watch::{CutReason, RunDeadline};
 use super::{Agent, RunError, setup};
+use crate::model::quirk::ModelQuirk;
 use crate::prompt::{self, PromptGuides};
 use crate::sandbox::is_level;
 use crate::step;
@@ -292,6 +293,7 @@ impl Agent {
     ) -> Result<(), RunError> {
         view.suit(self.edit_form(), self.useless_tools(view.shows_pages));
         view.look_first(self.looks_first());
+        view.be_brief(self.transcript.state().quirks().contains(&ModelQuirk::BriefTools));
         self.offer_servers(servers, view)?;
         view.tell_specs();
         Ok(())

@@ -1,5 +1,6 @@
 //! Context shared by all turns of a run, and the way in which a run ends.
 
+use codebutler_guides::text::head_and_tail;
 use codebutler_wire::EditForm;
 use serde_json::Value;
 
@@ -7,6 +8,10 @@ use crate::prompt::{self, SystemText};
 use crate::tools::hand_up::hand_up_spec;
 use crate::tools::{RoleTool, RoleTools};
 use crate::transcript::RunOutcome;
+
+/// Characters of a tool's description for a provider that takes 1024, as OpenAI and Azure for gpt-4o. The words between
+/// both ends are not counted.
+const DESCRIPTION: usize = 900;
 
 /// Parts of a model call that stay the same throughout a run.
 pub(super) struct RunView {
@@ -23,6 +28,8 @@ pub(super) struct RunView {
     pub shows_pages: bool,
     reads_back: bool,
     looks_first: bool,
+    /// Characters of the longest description of a tool.
+    longest: usize,
     /// Changes of the offer that the specifications lack.
     changes: u32,
 }
@@ -40,6 +47,7 @@ impl RunView {
             shows_pages,
             reads_back: false,
             looks_first: false,
+            longest: usize::MAX,
             changes: 1,
         }
     }
@@ -66,6 +74,9 @@ impl RunView {
         let mut specs = self.tools.specs();
         specs.extend(self.reads_back.then(|| self.tools.back_spec()));
         specs.extend(self.looks_first.then(hand_up_spec));
+        for spec in &mut specs {
+            shorten_description(spec, self.longest);
+        }
         self.told = prompt::told_length(&self.system, &specs);
         self.specs = specs;
     }
@@ -78,6 +89,15 @@ impl RunView {
         }
     }
 
+    /// Shortens what is said of each tool, for a provider that takes no more.
+    pub(super) fn be_brief(&mut self, is_brief: bool) {
+        let longest = if is_brief { DESCRIPTION } else { usize::MAX };
+        if self.longest != longest {
+            self.longest = longest;
+            self.changes += 1;
+        }
+    }
+
     /// From now on, offers the tool that shows what a model is not shown any more.
     pub(super) fn read_back(&mut self) {
         if !self.reads_back {
@@ -85,6 +105,16 @@ impl RunView {
             self.changes += 1;
             self.tell_specs();
         }
+    }
+}
+
+/// The end stays, too: there a stranger's words are closed.
+fn shorten_description(spec: &mut Value, longest: usize) {
+    let about = spec.pointer_mut("/function/description");
+    if let Some(Value::String(text)) = about
+        && text.len() > longest
+    {
+        *text = head_and_tail(text, longest);
     }
 }
 
@@ -128,5 +158,19 @@ mod tests {
         assert_eq!(view.specs.as_ptr(), before, "nothing has changed");
         view.read_back();
         assert_eq!(view.specs.len(), 4);
+    }
+
+    /// A regression: a server with a long description took all tools from a role, as its provider refused each request.
+    #[test]
+    fn descriptions_are_shortened_where_a_provider_takes_no_more() {
+        let long = format!("{}</end>", "é".repeat(3000));
+        let mut spec = serde_json::json!({"function": {"name": "a", "description": long}});
+        shorten_description(&mut spec, DESCRIPTION);
+        let text = spec["function"]["description"].as_str().unwrap();
+        assert!(text.len() > 1000 && text.chars().count() <= 1024, "{text}");
+        assert!(text.ends_with("</end>"), "{text}");
+        let mut short = serde_json::json!({"function": {"name": "a", "description": "Reads."}});
+        shorten_description(&mut short, DESCRIPTION);
+        assert_eq!(short["function"]["description"], "Reads.");
     }
 }

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 
 use self::words::{
     ANSWER, CONTENT, CONTENT_KINDS, CREDIT, CREDIT_KINDS, DENIED, DENIED_KINDS, FORM, FORM_KINDS,
-    GENERATED, GENERATED_KINDS, INPUT_TOO_LONG, KEY, KEY_KINDS, LOOKUP_KEY, NO_PATH, OTHER_API,
-    OVERFLOW, OVERFLOW_KINDS, PASSING, PICTURE_KINDS, PICTURES, PLACE, TEMPLATE, TOOLS, UNKNOWN,
-    UNKNOWN_KINDS,
+    GENERATED, GENERATED_KINDS, INPUT_TOO_LONG, KEY, KEY_KINDS, LONG_TOOL, LOOKUP_KEY, NO_PATH,
+    OTHER_API, OVERFLOW, OVERFLOW_KINDS, PASSING, PICTURE_KINDS, PICTURES, PLACE, TEMPLATE, TOOLS,
+    UNKNOWN, UNKNOWN_KINDS,
 };
 use super::complaint::{self, ProviderComplaint};
 use super::retry;
@@ -163,6 +163,8 @@ fn judge_words(
         AnswerVerdict::Unanswered
     } else if is(&["max_tokens_exceeded"]) || says(ANSWER) {
         AnswerVerdict::AnswerTooLong
+    } else if says(LONG_TOOL) {
+        AnswerVerdict::Request
     } else if is(OVERFLOW_KINDS) || says(OVERFLOW) || (says(&["input"]) && says(INPUT_TOO_LONG)) {
         AnswerVerdict::Overflow
     } else if is(CONTENT_KINDS) || says(CONTENT) {

@@ -49,6 +49,12 @@ const REFUSALS: &[(u16, &str, AnswerVerdict)] = &[
         Overflow,
     ),
     (400, r#"{"message":"Input is too long for requested model."}"#, Overflow),
+    // A tool's description is, and no shorter conversation helps.
+    (
+        400,
+        r#"{"error":{"message":"Invalid 'tools[13].function.description': string too long. Expected a string with maximum length 1024, but got a string with length 1103 instead.","type":"invalid_request_error","param":"tools[13].function.description","code":"string_above_max_length"}}"#,
+        Request,
+    ),
     (
         400,
         r#"{"error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}"#,

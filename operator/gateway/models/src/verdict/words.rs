@@ -12,6 +12,10 @@ pub(super) const OVERFLOW_KINDS: &[&str] = &[
     "string_above_max_length",
 ];
 
+/// Words about a tool whose description is too long: the conversation is not.
+pub(super) const LONG_TOOL: &[&str] =
+    &[".description': string too long", "function.description' is too long"];
+
 /// Words that say that the prompt does not fit, each of another provider.
 pub(super) const OVERFLOW: &[&str] = &[
     "maximum context length",
