@@ -137,7 +137,11 @@ impl HttpChannel {
             let next = location.and_then(|location| target.join(location).ok());
             target = match next {
                 Some(next) if next.origin() == url.origin() => next,
-                _ => return Err(HttpFault::Form("it redirects to another origin".to_owned())),
+                _ => {
+                    let nowhere = || "it redirects to nowhere".to_owned();
+                    let reason = explain_redirect(&response).unwrap_or_else(nowhere);
+                    return Err(HttpFault::Form(reason));
+                }
             };
         }
         Err(HttpFault::Form("it redirects in a circle".to_owned()))
@@ -146,11 +150,7 @@ impl HttpChannel {
     /// The fault in an answer that is not a success.
     pub(crate) async fn fault_of(&self, response: Response<BodyStream>) -> (HttpFault, Bytes) {
         let status = response.status();
-        if let Some(target) = find_target(&response).filter(|_| status.is_redirection()) {
-            let reason = format!(
-                "it redirects to `{target}` ({}): if that is the server's address, name it in `url`",
-                status.as_u16()
-            );
+        if let Some(reason) = explain_redirect(&response) {
             return (HttpFault::Form(reason), Bytes::new());
         }
         let challenge = find_challenge(&response);
@@ -367,11 +367,16 @@ fn header_text(response: &Response<BodyStream>, name: HeaderName) -> Option<Stri
     response.headers().get(name).map(cut_header)
 }
 
-/// The address that an answer leads to, without its query, which can hold a secret.
-fn find_target(response: &Response<BodyStream>) -> Option<String> {
-    let location = header_text(response, LOCATION)?;
+/// A redirect that is not followed, with its target but for the query, which can hold a secret.
+fn explain_redirect(response: &Response<BodyStream>) -> Option<String> {
+    let status = response.status();
+    let location = header_text(response, LOCATION).filter(|_| status.is_redirection())?;
     let end = location.find(['?', '#']).unwrap_or(location.len());
-    Some(location[..end].to_owned())
+    Some(format!(
+        "it redirects to `{}` ({}): if that is the server's address, name it in `url`",
+        &location[..end],
+        status.as_u16()
+    ))
 }
 
 /// The challenge of a refusal; where there are several, that for `Bearer`.

@@ -380,8 +380,8 @@ async fn redirects_stay_at_the_servers_own_origin() {
     assert!(matches!(opened, Err(McpError::Unreadable { .. })), "{opened:?}");
     assert!(dialer.sent.lock().unwrap().iter().all(|sent| !sent.contains(&stolen)));
 
-    // Clients ask there with another method, so nobody follows these.
-    for status in [301, 302, 303] {
+    // Clients ask there with another method, or at another origin, so nobody follows these.
+    for status in [301, 302, 303, 307, 308] {
         let url = start(move |_| {
             Some(respond(status, &[("location", "https://m.example/mcp/?key=7")], ""))
         });
