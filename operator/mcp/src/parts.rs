@@ -308,6 +308,7 @@ mod tests {
             {"type": "image", "data": png, "mimeType": "image/jpeg"},
             {"type": "audio", "data": "T2dnUw==", "mimeType": "audio/ogg"},
             {"type": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"},
+            {"type": "image", "data": "AAABAA==", "mimeType": "image/x-icon"},
             {"type": "text", "text": "secret for you", "annotations": {"audience": ["user"]}},
         ]});
         let all = parts(result.clone(), ALL);
@@ -322,8 +323,8 @@ mod tests {
                 }
             })
             .collect();
-        let note = "[left out: a file (image/svg+xml, 5 bytes) that models can't take]";
-        assert_eq!(kinds, ["see", "image/png", "audio/ogg", note]);
+        let texts = "<svg>\n[left out: a file (image/x-icon, 4 bytes) that models can't take]";
+        assert_eq!(kinds, ["see", "image/png", "audio/ogg", texts]);
         let blind = text(result);
         assert!(
             blind.contains("[left out: image/jpeg, 8 bytes; this model can't take it]"),

@@ -60,7 +60,8 @@ const ANY_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", 
 /// Keywords that may stand beside several types, and beside a union.
 const WORDS: [&str; 2] = ["title", "description"];
 
-/// Names the types of each place that has none. Nothing but words may stand beside several.
+/// Names the types of each place that has none. Nothing but words may stand beside several, and no list or object is
+/// a default.
 pub(super) fn name_types(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
@@ -77,6 +78,9 @@ pub(super) fn name_types(schema: &mut Value) {
         for branch in branches {
             name_types(branch);
         }
+    }
+    if fields.get("default").is_some_and(|value| value.is_array() || value.is_object()) {
+        fields.remove("default");
     }
     if fields.contains_key("anyOf") {
         fields.retain(|keyword, _| keyword == "anyOf" || is_word(keyword));

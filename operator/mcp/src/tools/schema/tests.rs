@@ -334,7 +334,7 @@ fn each_place_has_a_type_where_a_provider_wants_one() {
     for (schema, expected) in [
         (json!({"description": "The mode.", "default": 1}), told),
         (json!(true), any.clone()),
-        (json!({"type": "array"}), json!({"type": "array", "items": any})),
+        (json!({"type": "array", "default": []}), json!({"type": "array", "items": any})),
         (
             json!({"oneOf": [{"type": "string"}, {"description": "x"}]}),
             json!({"anyOf": [{"type": "string"}, {"type": any["type"], "description": "x"}]}),
