@@ -28,7 +28,7 @@ use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
 use super::facts::route::RoutedModel;
 use super::job::ModelJob;
-use super::mend::{known_params, learn_params, mend_shape};
+use super::mend::mend_shape;
 use super::prepare::RequestShape;
 use super::slow::AnswerPatience;
 use super::stream::{self, BUFFER, EndedStream};
@@ -250,7 +250,7 @@ async fn begin_call<'a>(
         session: &session,
         affordable: None,
         collects: collects_answer(gateway, caller, job, (&upstream, model)),
-        params: known_params(gateway, caller, &routed),
+        params: gateway.models.params.find(&caller.role.spec.model, routed.address()),
     };
     let nearest = || gateway.models.catalog.nearest(&caller.repo, model);
     let role = caller.role.name_any();
@@ -284,7 +284,8 @@ async fn begin_call<'a>(
                 if let Some(id) = upstream::id_of(&response) {
                     call.known_as(id);
                 }
-                learn_params(gateway, caller, &routed, shape.params);
+                let role = &caller.role.spec.model;
+                gateway.models.params.learn(role, routed.address(), shape.params);
                 let prices = facts.prices;
                 let id = routed.id.to_owned();
                 return Ok(BegunAnswer {

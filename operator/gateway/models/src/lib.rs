@@ -5,7 +5,7 @@
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`form`],
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
-//! [`call`] makes one, [`mend`] sends it otherwise where it is refused, [`draw`] those of images,
+//! [`call`] makes one, [`mend`] sends it otherwise where it is refused, which [`learned`] remembers, [`draw`] those of images,
 //! [`bought`] those of other services, and [`charge`] its bill, [`upstream`] talks to the provider,
 //! [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
@@ -32,6 +32,7 @@ pub mod form;
 mod fuzz;
 mod hearing;
 mod job;
+mod learned;
 mod mend;
 mod params;
 mod pool;

@@ -1,6 +1,8 @@
 //! Parameters of CodeButler's own that some models of an API take and others refuse. No list says it: it is learned from
 //! their refusals. Pure.
 
+use codebutler_crds::role::ReasoningEffort;
+
 /// Words of a refusal that is about a parameter's name.
 const UNFIT: &[&str] = &[
     "unsupported param",
@@ -11,9 +13,6 @@ const UNFIT: &[&str] = &[
     "not permitted",
     "unexpected keyword",
 ];
-
-/// Base URL and id of a model, and the rank of the effort that the role wants.
-pub(crate) type ParamsKey = (String, String, Option<u8>);
 
 /// The form in which a model is sent the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +79,19 @@ impl SentParams {
             return None;
         };
         (blanks != self.blanks).then_some(Self { blanks, ..self })
+    }
+}
+
+/// Ranks an effort among the others, the least one first.
+pub(crate) const fn rank_effort(effort: ReasoningEffort) -> u8 {
+    match effort {
+        ReasoningEffort::None => 0,
+        ReasoningEffort::Minimal => 1,
+        ReasoningEffort::Low => 2,
+        ReasoningEffort::Medium => 3,
+        ReasoningEffort::High => 4,
+        ReasoningEffort::Xhigh => 5,
+        ReasoningEffort::Max => 6,
     }
 }
 

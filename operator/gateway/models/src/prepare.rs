@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::dialect::ApiDialect;
 use super::facts::{KnownModelFacts, ThinkingFacts};
 use super::foreign;
-use super::params::{SentBlanks, SentEffort, SentParams};
+use super::params::{SentBlanks, SentEffort, SentParams, rank_effort};
 use super::request::{ForwardableRequest, RequestError, SIGNATURES, THOUGHTS};
 use super::tools;
 
@@ -220,19 +220,6 @@ fn nearest_effort(wanted: ReasoningEffort, known: &ThinkingFacts) -> Option<Reas
         (rank_effort(*effort).abs_diff(rank_effort(wanted)), rank_effort(*effort))
     };
     known.efforts.iter().copied().min_by_key(away).or(Some(wanted))
-}
-
-/// Ranks an effort among the others, the least one first.
-pub const fn rank_effort(effort: ReasoningEffort) -> u8 {
-    match effort {
-        ReasoningEffort::None => 0,
-        ReasoningEffort::Minimal => 1,
-        ReasoningEffort::Low => 2,
-        ReasoningEffort::Medium => 3,
-        ReasoningEffort::High => 4,
-        ReasoningEffort::Xhigh => 5,
-        ReasoningEffort::Max => 6,
-    }
 }
 
 #[cfg(test)]

@@ -11,14 +11,12 @@ use url::Url;
 
 use super::super::place::ServerPlace;
 use super::SignInError;
-use super::client::{can_register, read_client, register_client};
+use super::client::{can_register, read_client, redirect_address, register_client};
 use super::discover::{ServerAuthority, SignInWish, discover_authority};
 use super::stored::{PendingSignIn, StoredClient, StoredSignIn, read_stored, update_stored};
 
 /// Path of a person's link, and of the page to which they come back.
 pub const OPEN: &str = "/sign-in/server";
-/// Path to which people come back, see [`OPEN`].
-pub const DONE: &str = "/sign-in/server/done";
 /// Seconds for which a link can be used.
 const LIFE: i64 = 15 * 60;
 
@@ -172,12 +170,6 @@ fn covers(registered: Option<&str>, scope: Option<&str>) -> bool {
     let Some(registered) = registered else { return true };
     let mut wanted = scope.unwrap_or_default().split_whitespace();
     wanted.all(|one| registered.split_whitespace().any(|known| known == one))
-}
-
-/// The address to which people come back.
-pub(super) fn redirect_address(context: &GatewayContext) -> Result<Url, SignInError> {
-    let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;
-    Ok(Url::parse(&format!("{base}{DONE}"))?)
 }
 
 fn random_ticket() -> String {

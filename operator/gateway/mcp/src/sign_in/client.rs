@@ -17,13 +17,14 @@ use url::Url;
 
 use super::super::place::ServerPlace;
 use super::SignInError;
-use super::begin::redirect_address;
 use super::discover::send_request;
 use super::stored::StoredClient;
 
 /// Name under which people see us at an authorization server.
 const NAME: &str = "CodeButler";
 
+/// Path to which people come back, see [`super::OPEN`].
+pub const DONE: &str = "/sign-in/server/done";
 /// Path of the document that describes this client.
 pub const DOCUMENT: &str = "/sign-in/server/client.json";
 
@@ -34,6 +35,12 @@ pub const DOCUMENT: &str = "/sign-in/server/client.json";
 pub fn describe_client(context: &GatewayContext) -> Result<Value, SignInError> {
     let address = document_address(context).ok_or(SignInError::NoAddress)?;
     Ok(client_document(NAME, &address, &redirect_address(context)?))
+}
+
+/// The address to which people come back.
+pub(super) fn redirect_address(context: &GatewayContext) -> Result<Url, SignInError> {
+    let base = context.pages.as_deref().ok_or(SignInError::NoAddress)?;
+    Ok(Url::parse(&format!("{base}{DONE}"))?)
 }
 
 fn document_address(context: &GatewayContext) -> Option<Url> {

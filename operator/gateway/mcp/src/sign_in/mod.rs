@@ -15,8 +15,8 @@ mod stored;
 use codebutler_gateway_core::secrets::SecretError;
 use codebutler_mcp::oauth::{MetadataError, TokenError};
 
-pub use self::begin::{DONE, OPEN, PersonalLink, SignInAsker, begin_sign_in, check_sign_in};
-pub use self::client::{DOCUMENT, describe_client};
+pub use self::begin::{OPEN, PersonalLink, SignInAsker, begin_sign_in, check_sign_in};
+pub use self::client::{DOCUMENT, DONE, describe_client};
 pub use self::finish::{SignInVisit, VisitError, finish_sign_in, note_opened, open_visit};
 pub use self::renew::ServerGrant;
 pub use self::signed::SignedDialer;

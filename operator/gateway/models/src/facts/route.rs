@@ -2,11 +2,20 @@
 
 use codebutler_crds::model::{ModelProvider, ModelSpec};
 
+use crate::learned::ModelAddress;
+
 /// The provider of a model, and the model's id there.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutedModel<'r, 'm> {
     pub provider: ModelProvider<'r>,
     pub id: &'m str,
+}
+
+impl RoutedModel<'_, '_> {
+    /// Where the model is asked, and by which name.
+    pub(crate) const fn address(&self) -> ModelAddress<'_> {
+        ModelAddress { base_url: self.provider.base_url, id: self.id }
+    }
 }
 
 /// The provider that a model's name begins with, or the first that `has` it, or the default one.

@@ -21,7 +21,6 @@ use super::check::{self, CheckedModels, ListedModel, RepoWorker};
 use super::family;
 use super::route::{RoutedModel, route_model};
 use crate::dialect::ApiDialect;
-use crate::mend;
 use crate::services::ModelServices;
 
 /// Time between two looks at the Repos: nobody is asked for it.
@@ -155,7 +154,7 @@ fn find_untold(gateway: &ModelServices, repo: &Repo, roles: &[Arc<AgentRole>]) -
         let own = role.spec.model.talking().map(|(_, model)| model);
         let refusing = own.filter(|model| {
             let routed = gateway.models.catalog.route(repo, model);
-            mend::is_untold(gateway, &role.spec.model, &routed)
+            gateway.models.params.is_untold(&role.spec.model, routed.address())
         });
         untold
             .extend(refusing.map(|model| format!("`{model}` of AgentRole `{}`", role.name_any())));
