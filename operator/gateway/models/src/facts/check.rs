@@ -114,15 +114,15 @@ pub fn tell_unpriced(workers: &[RepoWorker<'_>], is_free: &dyn Fn(&str) -> bool)
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// Tells which models, of which roles, are not asked to think as their roles want: nothing else would show it.
+/// Tells which models are not asked to think as much as their roles want: nothing else would show it.
 pub fn tell_untold(models: &[String]) -> Option<String> {
     let more = models.len().saturating_sub(TOLD);
     let named = models.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!models.is_empty()).then(|| {
         format!(
-            "spec.model.reasoning is not sent to {named}{rest}, whose API refuses it beside tools: another provider of \
-             the same model may take it"
+            "spec.model.reasoning is not sent to {named}{rest}, whose API has refused it: another provider of the \
+             same model may take it"
         )
     })
 }
