@@ -10,8 +10,8 @@ use kube::client::Body;
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
-/// Time for an answer to begin, longer than the API server itself takes for one: it gives up after a minute. Each part
-/// of it has the same time.
+/// Time for an answer to begin, and between two parts of it. It is longer than the minute after which the API server
+/// itself gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// Time after which the API server ends a watch by itself.
 const WATCH: Duration = Duration::from_mins(5);
@@ -81,10 +81,13 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(1);
-    const PAUSE: Duration = Duration::from_millis(300);
+    const PAUSE: Duration = Duration::from_millis(500);
+    /// Longer than one pause even on a slow machine, and shorter than five of them together.
+    const LONG: Duration = Duration::from_secs(2);
 
-    /// A client of a server that sends these parts of an answer with a pause before each, and then nothing.
-    async fn serving(parts: &'static [&'static str]) -> Client {
+    /// A client, with this limit, of a server that sends these parts of an answer with a pause before each, and then
+    /// nothing.
+    async fn serving(parts: &'static [&'static str], limit: Duration) -> Client {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -101,7 +104,7 @@ mod tests {
             }
         });
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
-        limit_answers(client, SOON)
+        limit_answers(client, limit)
     }
 
     fn is_late(error: &kube::Error) -> bool {
@@ -114,7 +117,7 @@ mod tests {
         const BEGUN: &[&str] =
             &["HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"];
         for parts in [NOTHING, BEGUN] {
-            let pods = Api::<Pod>::default_namespaced(serving(parts).await);
+            let pods = Api::<Pod>::default_namespaced(serving(parts, SOON).await);
             let error = pods.list(&ListParams::default()).await.unwrap_err();
             assert!(is_late(&error), "{parts:?}: {error:?}");
         }
@@ -122,21 +125,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_answer_is_waited_for_as_long_as_something_comes() {
-        let client = serving(&[
+        const PARTS: &[&str] = &[
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 61\r\n\r\n",
             "{\"kind\":\"PodList\",",
             "\"apiVersion\":\"v1\",",
             "\"metadata\":{},",
             "\"items\":[]}",
-        ])
-        .await;
-        let pods = Api::<Pod>::default_namespaced(client);
+        ];
+        let pods = Api::<Pod>::default_namespaced(serving(PARTS, LONG).await);
         assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0);
     }
 
     #[tokio::test]
     async fn a_watch_that_does_not_begin_fails_and_the_log_of_a_quiet_container_does_not() {
-        let pods = Api::<Pod>::default_namespaced(serving(&[]).await);
+        let pods = Api::<Pod>::default_namespaced(serving(&[], SOON).await);
         let error = pods.watch(&WatchParams::default(), "0").await.err().unwrap();
         assert!(is_late(&error), "{error:?}");
         let error = pods.log_stream("pod", &LogParams::default()).await.err().unwrap();
