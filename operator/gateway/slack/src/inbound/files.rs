@@ -308,8 +308,8 @@ async fn read_head(
     Ok(Some(content))
 }
 
-/// Downloads a file, by its address and type, for which nobody asks again: what Slack does not answer is tried again
-/// for half a minute.
+/// Downloads a file, by its address and type, for which nobody asks again: where Slack does not answer, the download is
+/// tried several times.
 pub(super) async fn download_patiently(
     inner: &Inner,
     account: &SlackAccount,
@@ -334,7 +334,9 @@ pub(super) fn explain_withheld(error: &CallError) -> String {
         Some(EXTERNAL) => "it is kept outside of Slack. Upload it here, or write it".to_owned(),
         Some("file_not_found") => "Slack has it no more. Send it again, or write it".to_owned(),
         Some(code) => format!("Slack does not hand it out ({code}). Send it again, or write it"),
-        None => "Slack did not hand it out in half a minute. Send it again, or write it".to_owned(),
+        None => {
+            "Slack did not hand it out in several attempts. Send it again, or write it".to_owned()
+        }
     }
 }
 

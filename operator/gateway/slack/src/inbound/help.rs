@@ -124,7 +124,7 @@ pub(crate) fn help_text(repo: &Repo, facts: &HelpFacts<'_>) -> String {
          before somebody says yes."
             .to_owned(),
         "• _How is the price of an order rounded?_ A question is answered at once.".to_owned(),
-        "• `develop everything` carries out the repository's roadmap, `merge all that are ready` what waits.".to_owned(),
+        "• `develop everything` carries out the repository's roadmap, and `merge all that are ready` merges what waits.".to_owned(),
         format!(
             "While I work: `status`, `stop`, `close`, or `@codebutler.{} …` for one of the team: {}.",
             escape(last),

@@ -133,6 +133,7 @@ pub(crate) fn long_message(text: &str) -> Option<(String, Value)> {
     loop {
         let rest = match lines.len() - kept {
             0 => String::new(),
+            1 => "\n… and 1 more line".to_owned(),
             left => format!("\n… and {left} more lines"),
         };
         let shown = format!("{}{rest}", lines[..kept].join("\n"));
