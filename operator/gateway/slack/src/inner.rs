@@ -202,7 +202,8 @@ impl Inner {
         ApiError { message, ..told }
     }
 
-    /// The error itself, or that the channel is archived: Slack takes apps out of it then, and invites none.
+    /// The error itself, or that the channel is archived: Slack takes the app out of such a channel, and then only says
+    /// that it is not in there.
     pub(crate) async fn find_archived(&self, error: AccessError, repo: &Repo) -> AccessError {
         let AccessError::Call(CallError::Refused { method, code, .. }) = &error else {
             return error;

@@ -1,4 +1,5 @@
-//! The shard for which this replica leads, and if the search for messages that no socket delivered is its duty.
+//! The shard for which this replica leads. The leader of the first one also sweeps: it searches channels for messages
+//! that no socket delivered.
 
 use codebutler_runtime::shards::GatewayShard;
 use parking_lot::Mutex;
@@ -37,7 +38,7 @@ impl LeadingShard {
         *self.sweeps.borrow()
     }
 
-    /// Follows if this replica sweeps.
+    /// Follows [`Self::sweeps`].
     pub(crate) fn watch_sweeps(&self) -> watch::Receiver<bool> {
         self.sweeps.subscribe()
     }

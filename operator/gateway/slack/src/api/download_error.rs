@@ -29,15 +29,16 @@ pub(crate) fn failed_download(status: StatusCode) -> CallError {
             let what = format!("status {number}");
             CallError::Failed { method: DOWNLOAD, what, lost: false }
         }
-        // Without the scope, Slack redirects to its sign-in page, which is no place of a file.
+        // Without the scope, Slack redirects to its sign-in page. That redirect is not followed.
         _ => refused_download(format!("http_{number}")),
     }
 }
 
-/// True for a web page in the place of a file of this type: Slack asks who has no right to sign in.
+/// True for a web page in the place of a file of this type: without the right to a file, Slack answers with its sign-in
+/// page.
 pub(crate) fn is_page_instead(kind: &str, sent: &str) -> bool {
     let is_page = |kind: &str| kind.starts_with("text/html");
-    // Canvases and lists are sent as pages, and of what Slack does not know nothing is known.
+    // Canvases and lists are pages, and a file of a type that Slack does not know may be one.
     let unclear = ["", "application/octet-stream", "application/xhtml+xml"];
     let may_be =
         is_page(kind) || kind.starts_with("application/vnd.slack") || unclear.contains(&kind);
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_the_place_of_a_file_is_none() {
+    fn a_web_page_in_the_place_of_a_file_is_no_file() {
         let page = "text/html; charset=utf-8";
         for kind in ["text/plain", "image/png", "audio/mp4", "application/pdf"] {
             assert!(is_page_instead(kind, page), "{kind}");

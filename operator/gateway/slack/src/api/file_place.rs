@@ -1,23 +1,23 @@
-//! Places that have a file: Slack sends who asks for it from one host of its own to another one, or to one that has files
-//! and nothing else. Pure.
+//! Addresses of a file. Slack redirects a download from one of its hosts to another one, or to a host that only stores
+//! files. Pure.
 
 use url::Url;
 
 /// Most redirects that are followed.
 pub(crate) const HOPS: usize = 3;
-/// Hosts that hand out Slack's files under addresses that say enough: no token goes there.
+/// Hosts that store Slack's files. The address itself gives access there: no token is sent.
 const STORES: [&str; 2] = ["slack-files.com", "slack-edge.com"];
 
 /// An address of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilePlace {
     pub url: Url,
-    /// True if it is Slack's own, which hands the file out to who has the token.
+    /// True for an address at Slack itself, which wants the token.
     pub wants_token: bool,
 }
 
-/// Finds the place to which an answer from `from` leads; `None` for the page on which people sign in, and for all that is
-/// not Slack's.
+/// Finds the place to which a redirect from `from` leads; `None` for Slack's sign-in page, and for hosts that are not
+/// Slack's.
 pub(crate) fn next_place(
     from: &Url,
     location: &str,

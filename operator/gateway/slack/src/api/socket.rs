@@ -36,8 +36,8 @@ const SILENCE: Duration = Duration::from_secs(45);
 const OPEN: Duration = Duration::from_secs(20);
 /// Grace period for what was begun when a socket is given up.
 const FINISH: Duration = Duration::from_secs(5);
-/// Time after which a socket is left whose place another one has taken. Slack closes it sooner, unless it forgets to: then
-/// it would count among the app's ten for good.
+/// Time after which a socket is closed from here once another one has taken its place. Slack closes it sooner; where it
+/// forgets to, the socket would count among the app's ten for good.
 const LEFT: Duration = Duration::from_secs(30);
 /// Longest backoff between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -184,7 +184,7 @@ async fn report_error(
     tell_silence(inner, token, channels, &call).await;
 }
 
-/// Tells it of a socket that Slack has ended with a reason that stays.
+/// Reports a socket that Slack ended for a reason that lasts.
 async fn report_refusal(
     inner: &Inner,
     token: &SlackToken,
@@ -192,8 +192,8 @@ async fn report_refusal(
     (reason, failures): (&'static str, u32),
 ) {
     tracing::warn!(error = reason, failures, "slack_connection_failed");
-    // One that is being replaced counts for a while, and of several replicas one is enough to hear: the one that reads
-    // back tells it of itself.
+    // A socket that is being replaced counts among the ten for a while. Of several replicas one connection is enough, so
+    // only the replica that sweeps reports its own.
     if reason == TOO_MANY && (failures < CROWDED || !inner.leading.sweeps()) {
         return;
     }
@@ -202,7 +202,7 @@ async fn report_refusal(
     tell_silence(inner, token, channels, &call).await;
 }
 
-/// Tells every Repo of the app why it hears nothing.
+/// Tells every Repo of the app why no messages arrive.
 async fn tell_silence(
     inner: &Inner,
     token: &SlackToken,
@@ -222,8 +222,7 @@ async fn tell_silence(
 enum Goodbye {
     /// Slack refreshes the connection: another one is to take its place.
     Refresh,
-    /// Too many connections, or Socket Mode is off: another one would fare no better.
-    /// With Slack's reason.
+    /// Too many connections, or Socket Mode is off: another one would fare no better. Holds Slack's reason.
     Refused(&'static str),
 }
 

@@ -97,7 +97,7 @@ impl SharedMessage {
         let mut file = FieldReader::new(value, path, unread);
         let named = file.take::<String>("name").filter(|name| !name.is_empty());
         let titled = file.take::<String>("title");
-        // The other address leads a browser to a page for some types.
+        // `url_private` is the address of a web page for some types.
         let direct = file.take_filled("url_private_download");
         let url_private = direct.or_else(|| file.take_filled("url_private"));
         let thumb = THUMBS.iter().find_map(|(side, name)| {
@@ -131,7 +131,7 @@ impl SharedMessage {
         self.mimetype.starts_with("audio/") || is_spoken || (is_unknown && SOUNDS.contains(&&*end))
     }
 
-    /// Reason by Slack that the file can't be had.
+    /// Reason why the file can't be had, by what Slack says of it.
     pub(crate) fn withheld(&self) -> Option<&'static str> {
         match (self.mode.as_str(), self.file_access.as_str()) {
             ("hidden_by_limit", _) => Some("Slack hides it (plan limit)"),

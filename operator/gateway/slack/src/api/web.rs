@@ -243,7 +243,7 @@ impl SlackWeb {
         refusal.map_or(Ok(answer), Err)
     }
 
-    /// Requests a file, at the places to which Slack sends who asks for it.
+    /// Requests a file, and follows Slack's redirects to it.
     async fn request_file(
         &self,
         token: &SlackToken,

@@ -147,7 +147,7 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
             Ok(account) if account.lacks_scopes() => Ok(inner.standing(&account, &repo)),
             Ok(account) => {
                 let sweep = ChannelSweep { inner, repo: &repo, channel, account: &account };
-                // Its own attempts find out when a socket opens again.
+                // No sweep is repeated for that: the attempts to open a socket show when one opens again.
                 is_silent = inner.channels.socket_trouble(&account.app).is_some();
                 sweep.all().await.map(|()| inner.standing(&account, &repo))
             }

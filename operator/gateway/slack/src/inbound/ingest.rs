@@ -34,7 +34,7 @@ const REVOKED: &str = "Nothing is approved for this thread any more: people are 
 const UNCLEAR: &str = "That decided nothing: several questions are open here, or something else was asked since. Please \
      press the button of the one that you mean.";
 
-/// Told to who says yes or no beside something that says more.
+/// Told to people whose yes or no stands beside something that says more.
 const BESIDE: &str = "That decided nothing, since a file, a table or a forwarded message stands beside it: it is read as a \
      message. To decide, press the button or write it alone.";
 
@@ -416,7 +416,7 @@ impl Inner {
     }
 }
 
-/// A line for who says yes or no beside something else, where a question waits for it.
+/// A line for somebody whose yes or no stands beside something else, if a question waits for an answer.
 fn explain_overlooked(
     said: &PersonMessage,
     key: &ThreadKey,

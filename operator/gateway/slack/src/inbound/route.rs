@@ -216,7 +216,8 @@ pub(crate) fn route_change(changed: &MessageChange, channels: &[RepoChannel]) ->
         return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
     let before = &changed.before;
-    // An addition of Slack's own is nobody's request, nor is a change beside words that were a decision.
+    // What Slack adds by itself is nobody's request. A decision stays as it is where only something beside its words
+    // changes.
     let is_decided = read_said(before, user, channel).intent.is_some();
     let says_more = |now: &&StoredMessage| {
         let is_same = is_decided && now.text == before.text;
@@ -253,7 +254,7 @@ pub(crate) fn read_said(
     let words = own_mention::without_own_mention(text, channel.bot_user.as_deref());
     // Decisions are people's.
     let intent = wish.or_else(|| decision_words::read_intent(words)).filter(|_| !is_bot);
-    // A yes beside a file, a table or a forwarded message says more than yes. Who says stop means it.
+    // A yes beside a file, a table or a forwarded message says more than yes. A stop counts all the same.
     let is_whole = !message.brings_more();
     let takes_back =
         |intent: &MessageIntent| matches!(intent, MessageIntent::Stop | MessageIntent::Revoke);

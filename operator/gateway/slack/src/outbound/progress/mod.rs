@@ -79,8 +79,9 @@ pub(crate) struct ShownRun {
     doing: String,
     /// Progress of the call that it waits for.
     note: String,
-    /// Times of the first report and of the last one.
+    /// Time of the first report, by both clocks.
     since: (Instant, Timestamp),
+    /// Time of the latest report.
     heard: Instant,
     ts: Option<SlackTs>,
     stream: StreamStage,
