@@ -197,7 +197,7 @@ async fn tell_sparse(
     require_written(is_said, SPARSE_CHECKOUT_VALID)
 }
 
-/// What is not on the Repo is judged again: it would be told only with the next commit.
+/// Fails where a condition was not written, so that the guides are judged again before the next commit.
 const fn require_written(is_written: bool, type_: &'static str) -> Result<(), JudgeError> {
     if is_written { Ok(()) } else { Err(JudgeError::Condition(type_)) }
 }

@@ -216,7 +216,7 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
     render_template(&ThreadTemplate { page, visitor, found, tabs, now, asks, steps, reply })
 }
 
-/// Title of a thread: its first words, or else by its name, as in the list.
+/// Title of a thread: its first words, or else its name, as in the list.
 pub(crate) fn name_thread(base: &str, summary: &ThreadSummary, names: &UserNames) -> String {
     match summary.title.trim() {
         "" => base.trim_start_matches('/').to_owned(),

@@ -85,8 +85,8 @@ fn leak_sentence(repo: &str, ways: &str) -> String {
     )
 }
 
-/// A lesser remedy where the network plugin keeps no pod from its own node, and from all else. A cluster of one node has
-/// the API server there.
+/// A remedy that opens less than the others, for a network plugin that lets pods reach their own node and nothing else.
+/// In a cluster of one node, the API server is there, too.
 fn node_remedy(ways: &BTreeSet<EgressWay>) -> &'static str {
     let ways: Vec<EgressWay> = ways.iter().copied().collect();
     match ways[..] {

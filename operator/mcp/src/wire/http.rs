@@ -260,8 +260,9 @@ impl HttpChannel {
 }
 
 /// True for the answer of a server that does not know a session any more. The protocol says 404; others, and the
-/// official TypeScript server among them, answer 400 and say it in words, and Rust's SDK has answered 401. An error about the call's own parameters speaks
-/// of another session, such as that of a browser, which a new session here would end.
+/// official TypeScript server among them, answer 400 and say it in words, and Rust's SDK has answered 401. An error
+/// about the call's own parameters speaks of another session, such as that of a browser, which a new session here would
+/// end.
 fn is_session_lost(status: StatusCode, code: Option<i64>, words: &str) -> bool {
     let words = words.to_lowercase();
     status == StatusCode::NOT_FOUND
@@ -341,7 +342,7 @@ impl StreamableHttpClient for HttpChannel {
                 HttpFault::SignIn { challenge } => {
                     StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))
                 }
-                // An overloaded server is asked again. So is any that had a stream before: it is replaced, say.
+                // An overloaded server is asked again. So is one that had a stream before: it may be restarting.
                 fault
                     if status == StatusCode::TOO_MANY_REQUESTS
                         || status == StatusCode::SERVICE_UNAVAILABLE

@@ -244,7 +244,7 @@ impl SessionPool {
 
     /// An open session with its list as it is now. A session that can't list is replaced once: credentials that were
     /// replaced are in force with a new one, so is a server that came back, and one failure of a remote server is no
-    /// news. A list is waited for for at most `patience`.
+    /// news. The wait for a list takes at most `patience`.
     ///
     /// # Errors
     /// As opening does, or because the list is still being read.
@@ -373,7 +373,7 @@ impl SessionPool {
     }
 }
 
-/// A list that takes longer than a call waits for it: it is read on.
+/// The error of a call that waits no longer for a list. The list is read to its end all the same.
 fn unlisted(patience: Duration) -> SharedFailure {
     let waits = format!("its list of tools has not come within {} s", patience.as_secs());
     Arc::new(LinkError::Starting(waits))

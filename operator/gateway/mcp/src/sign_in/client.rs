@@ -89,9 +89,9 @@ pub(super) async fn find_client(
     stored.registered.clone().ok_or_else(none)
 }
 
-/// A client at an authorization server for a scope, with the scope that it was registered for. An authorization server
-/// that registers clients is asked for that first, as the document is of use only where the pages can be reached from
-/// there. Some let only those register that they know.
+/// A client at an authorization server for a scope, with the scope that it was registered for. Registration comes first,
+/// since the document helps only a server that can reach the pages. A server that refuses to register this client is
+/// given the document.
 pub(super) async fn register_client(
     context: &GatewayContext,
     authority: &AuthorizationServer,

@@ -385,7 +385,7 @@ mod tests {
 
     /// A regression: while one person's sign-in was left unfinished, each message of all others registered a client.
     #[test]
-    fn a_client_is_given_up_by_whom_it_has_left_alone() {
+    fn only_a_client_of_an_unfinished_sign_in_is_registered_anew() {
         let (old, new) = (client("old", "read"), client("new", "read"));
         let registered = |client: &StoredClient| client.registered.clone().unwrap();
         let link = AuthorizationLink::new(

@@ -155,7 +155,7 @@ pub(in crate::tools) fn guess_type(fields: &Map<String, Value>) -> Option<&'stat
     has(&["minimum", "maximum", "multipleOf"]).then_some("number")
 }
 
-/// True for a value that a type lets be, or one of several; so does a schema without one.
+/// True for a value of this type, or of one of several. Where no type is named, each value fits.
 pub(super) fn fits_type(value: &Value, kind: Option<&Value>) -> bool {
     let is_of = |kind: &str| match kind {
         "object" => value.is_object(),
