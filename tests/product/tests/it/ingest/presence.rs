@@ -143,7 +143,9 @@ async fn a_line_that_slack_lets_nobody_edit_is_posted_anew_once() {
     let root = desk.running().await;
     let first = desk.shown(&root, 1, "Read a.rs", "Read a.rs").await;
     let closed = CallFault::Error("edit_window_closed".to_owned());
-    desk.slack.fail_next("chat.update", 1, &closed);
+    // The first attempt ends before the old line is gone.
+    desk.slack.fail_next("chat.update", 2, &closed);
+    desk.slack.fail_next("chat.delete", 1, &CallFault::Http(503));
     let second = desk.shown(&root, 2, "Read b.rs", "Read b.rs").await;
     assert_ne!(first.ts, second.ts);
     assert_eq!(desk.progress_of(&root).len(), 1);

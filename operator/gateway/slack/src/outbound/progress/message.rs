@@ -188,11 +188,14 @@ impl RunPlace<'_> {
         words: &ProgressWords<'_>,
     ) -> Result<(), LaterError> {
         let (inner, key) = (self.inner, self.key);
-        inner.progress.with(key, |run| run.is_second = true);
-        self.delete(ts, false).await?;
         self.record_stream(None).await?;
+        self.delete(ts, false).await?;
         let _turn = inner.posting.lock(&key.0).await;
         inner.sent.remove(&key.0, &self.identity());
+        // Where the post fails, the next look posts it. It would take the old one for a message that somebody deleted.
+        inner.progress.with(key, |run| {
+            (run.ts, run.is_second) = (None, true);
+        });
         let ts = self.post_line(role, words).await?;
         inner.progress.with(key, |run| run.ts = Some(ts.clone()));
         Ok(())
