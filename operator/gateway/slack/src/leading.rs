@@ -38,7 +38,7 @@ impl LeadingShard {
         *self.sweeps.borrow()
     }
 
-    /// Follows [`Self::sweeps`].
+    /// Follows [`Self::sweeps`] as it changes.
     pub(crate) fn watch_sweeps(&self) -> watch::Receiver<bool> {
         self.sweeps.subscribe()
     }

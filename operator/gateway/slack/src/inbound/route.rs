@@ -216,7 +216,7 @@ pub(crate) fn route_change(changed: &MessageChange, channels: &[RepoChannel]) ->
         return RouteAction::Ignore(IgnoredReason::NotAPerson);
     };
     let before = &changed.before;
-    // What Slack adds by itself is nobody's request. A decision stays as it is where only something beside its words
+    // Nobody asks for what Slack adds by itself. A decision stays as it is where only something beside its words
     // changes.
     let is_decided = read_said(before, user, channel).intent.is_some();
     let says_more = |now: &&StoredMessage| {

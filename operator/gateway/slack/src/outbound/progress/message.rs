@@ -192,7 +192,7 @@ impl RunPlace<'_> {
         self.delete(ts, false).await?;
         let _turn = inner.posting.lock(&key.0).await;
         inner.sent.remove(&key.0, &self.identity());
-        // Where the post fails, the next look posts it. It would take the old one for a message that somebody deleted.
+        // If the post fails, the next look posts it. With the old `ts`, it would seem that somebody deleted the line.
         inner.progress.with(key, |run| {
             (run.ts, run.is_second) = (None, true);
         });
