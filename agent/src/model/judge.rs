@@ -121,7 +121,7 @@ fn judge_wordless(
     if reply.finish == FinishReason::Length {
         return Some(ReplyFlaw::CutOff { tokens });
     }
-    // Behind a thought that does not end there may be something left to say.
+    // A thought without an end may hide an answer that was never said.
     if about.spoke && !reply.is_unended {
         return None;
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum ModelQuirk {
     /// Leaves out the reasoning of earlier answers: its signature is another's, or it is not known.
     NoReasoning,
-    /// Sends a field for reasoning in each answer: DeepSeek's and Moonshot's APIs miss it in any, once there are tools.
+    /// Sends a field for reasoning in each answer: with tools, DeepSeek's and Moonshot's APIs refuse one without.
     BlankReasoning,
     /// Sends a word in place of the signature of each call that has none of this model's.
     BlankSignatures,

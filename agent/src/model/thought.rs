@@ -1,5 +1,5 @@
 //! Thoughts that stand in an answer, between tags: servers without a parser for them leave them there, and so do some
-//! gateways. Who only talks about such tags is not meant: thoughts come before the answer. Pure.
+//! gateways. Only thoughts before the answer are taken out: it may talk about such tags itself. Pure.
 
 /// Names of the tags: those of most open models, Bedrock's, and Google's.
 const TAGS: [&str; 4] = ["think", "thinking", "reasoning", "thought"];

@@ -15,7 +15,7 @@ struct ListLevel {
     format: String,
     text: String,
     start: u32,
-    /// How many levels, from the first, have this one begin anew with each of their items.
+    /// Number of levels, from the first, whose items have this one begin anew.
     restart: usize,
     /// The numbers in its text are shown in digits, as in "4.1" of an article IV.
     is_legal: bool,

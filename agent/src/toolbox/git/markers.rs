@@ -1,5 +1,5 @@
-//! Files that a merge, or what else puts changes together, has left to be settled: those that hold both sides still are
-//! not committed.
+//! Files in conflict after a merge, a rebase, a cherry-pick or a stash: those that still hold both sides are not
+//! committed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -76,7 +76,7 @@ pub(super) fn refuse_added_markers(
 
 /// Finds a conflict that one tree has and an earlier one has not, as `git stash pop`, `git apply --3way`, a cherry-pick
 /// or a rebase leave it: a file and a line. The file had no marker before, and has a whole set of them now. A new file
-/// may show them, unless it is another one under a new name.
+/// may show markers, unless it is a renamed one.
 pub(super) fn find_added(
     repo: &Repository,
     before: Oid,
@@ -155,8 +155,8 @@ fn count_markers(text: &[u8]) -> HashMap<&[u8], usize> {
     })
 }
 
-/// The first marker of a file that two sides have changed which is not theirs: documentation of Git and test data show
-/// markers, too. Each side may have added some.
+/// The first marker that a merge has left in a file that both sides have changed. Markers of the sides themselves do not
+/// count: documentation of Git and test data show them, too, and each side may have added some.
 fn left_marker(text: &[u8], base: Option<&[u8]>, sides: [Option<&[u8]>; 2]) -> Option<usize> {
     let base = base.map(count_markers);
     let sides = sides.map(|side| side.map(count_markers).unwrap_or_default());

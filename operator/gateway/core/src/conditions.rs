@@ -100,7 +100,7 @@ impl ConditionWriter {
             None if repo.spec.egress.allow_own_node => (
                 "Enforced",
                 "agent pods reach the gateway and nothing else but their own node, which \
-                 spec.egress.allowOwnNode lets them"
+                 spec.egress.allowOwnNode allows"
                     .to_owned(),
             ),
             None => ("Enforced", "agent pods reach the gateway and nothing else".to_owned()),

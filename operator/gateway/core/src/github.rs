@@ -301,8 +301,7 @@ impl GitHub {
         }
     }
 
-    /// Deletes a branch, and answers whether it is gone. Rules of the repository may keep it: no reason for what it was
-    /// made for not to end.
+    /// Deletes a branch, and answers whether it is gone. Rules of the repository may keep it, which is no error.
     ///
     /// # Errors
     /// When GitHub can't be asked, or does not let the credential delete.

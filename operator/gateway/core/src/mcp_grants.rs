@@ -36,7 +36,7 @@ pub struct KnownToken {
 impl KnownToken {
     /// True if it should be renewed before it is used.
     pub fn is_near_end(&self) -> bool {
-        // One that lasts a minute would be renewed with each request.
+        // A token that lasts a minute would otherwise be renewed with each request.
         let near = self.lasts.map_or(NEAR, |lasts| NEAR.min(lasts / 4));
         self.until.is_some_and(|until| until - near <= seconds_now())
     }

@@ -79,7 +79,7 @@ impl ProviderComplaint {
         self.kinds.iter().any(|known| known == kind)
     }
 
-    /// The words, with the part of the request that they are about, where they do not name it: validators say but that
+    /// The words, with the part of the request that they are about, where they do not name it: validators only say that
     /// something is not permitted.
     pub fn told(self) -> String {
         let Self { text, param, .. } = self;

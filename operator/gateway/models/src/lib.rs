@@ -5,9 +5,9 @@
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`form`],
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
-//! [`call`] makes one, [`mend`] sends it otherwise where it is refused, which [`learned`] remembers, [`draw`] those of images,
-//! [`bought`] those of other services, and [`charge`] its bill, [`upstream`] talks to the provider,
-//! [`stream`] hands on, [`settle`] asks what lost answers have cost.
+//! [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`] its
+//! bill. Where a call is refused, [`mend`] sends it in another form, and [`learned`] remembers the form.
+//! [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
 mod asking;

@@ -1,4 +1,4 @@
-//! Sends a call otherwise where its refusal says how.
+//! Changes the form of a call that was refused, where the refusal says how.
 
 use codebutler_gateway_core::caller::ProvenCaller;
 

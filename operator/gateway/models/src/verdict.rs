@@ -110,7 +110,7 @@ pub fn classify_inner(complaint: ProviderComplaint, now: Timestamp) -> ModelRefu
     ModelRefusal::new(verdict, after, complaint)
 }
 
-/// The wait that a complaint asks for: in a field, or of a limit's end or in words alone.
+/// The wait that a complaint asks for in a field. A limit (429) may tell its end as a time instead, or in words.
 fn told_wait(status: u16, complaint: &ProviderComplaint, now: Timestamp) -> Option<Duration> {
     let reset = complaint.reset.and_then(|reset| retry::wait_until(reset, now));
     let limit = || reset.or_else(|| retry::worded_wait(&complaint.text));

@@ -66,7 +66,7 @@ impl EgressWalls {
             key.namespace == thread.namespace && word.repo == repo
         };
         if caller.repo.spec.egress.allow_own_node {
-            // Also what pods of before have said: their condition would outlast the decision.
+            // Earlier reports, too: the condition that they led to would outlast the decision.
             for (_, word) in words.iter_mut().filter(|((key, _), word)| of_repo(key, word)) {
                 forgive_node(&mut word.report);
             }

@@ -429,6 +429,7 @@ mod tests {
         assert_eq!(client.repo(""), "/repos/acme/shop");
         assert_eq!(client.repo("pulls"), "/repos/acme/shop/pulls");
     }
+
     #[tokio::test]
     async fn a_limit_of_graphql_is_no_refusal_although_its_status_is_200() {
         let client = client();

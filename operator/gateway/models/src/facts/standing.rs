@@ -166,6 +166,7 @@ fn find_untold(gateway: &ModelServices, repo: &Repo, roles: &[Arc<AgentRole>]) -
 
 /// A provider with its list, once that is known.
 type ListedProvider<'r> = (ModelProvider<'r>, Option<ModelList>);
+
 /// A provider with its list.
 type AskedProvider<'r, 'l> = (ModelProvider<'r>, &'l ModelList);
 
