@@ -63,7 +63,7 @@ impl RunningOperator {
                 ("KUBECONFIG".to_owned(), path.into_os_string()),
                 ("CODEBUTLER_LOG".to_owned(), "error".into()),
                 // As in its image.
-                ("MALLOC_ARENA_MAX".to_owned(), "2".into()),
+                ("MALLOC_ARENA_MAX".to_owned(), "64".into()),
             ],
             log: dir.path().join("controller.log"),
         };

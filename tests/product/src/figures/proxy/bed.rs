@@ -124,7 +124,7 @@ impl ProxyBed {
                 ("KUBECONFIG".to_owned(), config.into_os_string()),
                 ("CODEBUTLER_LOG".to_owned(), "warn".into()),
                 // As in its image.
-                ("MALLOC_ARENA_MAX".to_owned(), "2".into()),
+                ("MALLOC_ARENA_MAX".to_owned(), "64".into()),
             ],
             log: dir.path().join("gateway.log"),
         };
