@@ -71,7 +71,9 @@ pub(crate) struct PodWords {
 /// that waits for a volume says less than who can't attach it.
 fn find_warning(events: &[Event]) -> Option<String> {
     let is_warning = |event: &&Event| event.type_.as_deref() == Some("Warning");
-    let calm = events.iter().filter(|event| !is_warning(event)).filter_map(event_time).max();
+    // Kubelets and controllers write whole seconds, and a scheduler parts of them: only seconds can be compared.
+    let second = |event: &Event| event_time(event).map(Timestamp::as_second);
+    let calm = events.iter().filter(|event| !is_warning(event)).filter_map(second).max();
     let reason_of = |event: &Event| event.reason.clone().unwrap_or_default();
     let about_node = |event: &&Event| {
         let reason = reason_of(event);
@@ -79,7 +81,7 @@ fn find_warning(events: &[Event]) -> Option<String> {
         is_set_up && reason != "FailedScheduling"
     };
     let warnings = events.iter().filter(is_warning).filter(about_node);
-    let fresh = warnings.filter(|event| event_time(event) >= calm);
+    let fresh = warnings.filter(|event| second(event) >= calm);
     let telling = |event: &&Event| (reason_of(event) == "FailedAttachVolume", event_time(event));
     let latest = fresh.max_by_key(telling)?;
     let one_line = |text: &str, max| {
@@ -213,6 +215,11 @@ mod tests {
         assert_eq!(of(&[&scheduled, &attach, &mount, &pulling]), None, "a large image takes long");
         let probe = said("Warning", "Unhealthy", 6, "Liveness probe failed");
         assert_eq!(of(&[&scheduled, &probe]), None);
+        // A volume that is attached elsewhere is told of once, within the second in which the pod was scheduled.
+        let mut at_once = scheduled;
+        at_once.event_time = serde_json::from_value(json!("2026-01-01T11:02:00.345678Z")).unwrap();
+        let told = of(&[&at_once, &attach]).unwrap();
+        assert!(told.starts_with("FailedAttachVolume: Multi-Attach error"), "{told}");
     }
 
     #[test]
