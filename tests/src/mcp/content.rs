@@ -20,6 +20,12 @@ impl McpServer {
         self.state.held.send_replace(method);
     }
 
+    /// True while a request has come that is held back.
+    #[must_use]
+    pub fn holds_request(&self) -> bool {
+        self.state.held.receiver_count() > 0
+    }
+
     /// Requests for its list of tools, answered or not.
     #[must_use]
     pub fn asked_lists(&self) -> usize {
