@@ -1,7 +1,7 @@
 //! Upstream's default admission, which refuses writes although the caller may make them: pods below
 //! their namespace's security standard, and rights that the caller does not have himself. Also the
-//! admission of OpenShift and of GKE Autopilot, which change pods, the former's watch over owners, and a webhook that is
-//! out of order.
+//! admission of OpenShift and of GKE Autopilot, which change pods, OpenShift's check of owners, and a webhook that is out of
+//! order.
 
 mod autopilot;
 mod escalation;

@@ -72,8 +72,8 @@ pub(super) fn build_policy(
     }
 }
 
-/// The Service's own address. Most plugins judge a connection once that is translated, and never see it. The VPC CNI of
-/// EKS judges before, and finds the address of a Service only by its selector, which the gateway's has not.
+/// Allows the Service's own address. Most plugins judge a connection after that is translated, and never see it. The VPC
+/// CNI of EKS judges before, and would find the pods by the Service's selector: the gateway's Service has none.
 fn allow_service(address: SocketAddr) -> NetworkPolicyEgressRule {
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let block = IPBlock { cidr: format!("{}/{bits}", address.ip()), except: None };

@@ -58,8 +58,8 @@ async fn refusal(pods: &Api<Pod>) -> String {
     pods.create(&PostParams::default(), &pod).await.unwrap_err().to_string()
 }
 
-/// Adds a Repo to the team's, which own the authority's copy together. Whose an object is changes there only who may
-/// delete it.
+/// Adds a second Repo, so that two own the copy of the authority. OpenShift lets only those who may delete an object
+/// change its owners.
 async fn a_second_repo_becomes_an_owner(team: &Team) {
     let (client, namespace) = (team.stack.cluster.client(), &team.stack.place.team);
     let repos = Api::<Repo>::namespaced(client.clone(), namespace);

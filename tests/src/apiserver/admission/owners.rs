@@ -1,5 +1,5 @@
-//! Upstream's `OwnerReferencesPermissionEnforcement`, which is on in OpenShift: whose an object is changes only who may
-//! delete it, and an owner waits only for those of whoever may set its finalizers.
+//! Upstream's `OwnerReferencesPermissionEnforcement`, which is on in OpenShift. Only those who may delete an object
+//! change its owners. Only those who may set an owner's finalizers have its deletion wait for the object.
 
 use serde_json::Value;
 

@@ -316,7 +316,7 @@ async fn parameters_that_a_model_refuses_are_sent_otherwise_from_then_on() {
     assert_eq!(of("reasoning_effort"), [true, false, false, false, false]);
     assert_eq!(of("max_completion_tokens"), [true, true, true, true, false]);
     assert_eq!(of("max_tokens"), [false, false, false, false, true]);
-    // What was tried is not tried again, and what nobody can mend is told.
+    // What was tried is not tried again, and what nobody can fix is told.
     provider.next(400, None, &error("max_tokens", "Unsupported parameter: 'max_tokens'."));
     let (_, told) = world.post("coder", CHAT, &ask("gpt-5.4")).await;
     assert_eq!(told["error"]["code"], "invalid_request", "{told}");
