@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Two tools for JavaScript that follow .gitignore take it without regard to case, also where Git does not: a line `core` (for dumps of a crash) has
-# isomorphic-git 1.44.19 leave src/Core/ and globby 16.2.4 (`gitignore: true`) leave it out of what they list. `git add -A` stages it. isomorphic-git's
-# `add` and `statusMatrix` say nothing of it, so that a commit lacks a folder of sources and looks whole. The cause is the default of npm
-# `ignore`, on which both are built. Exits non-zero if that changes.
+# Two tools for JavaScript that follow .gitignore take it without regard to case, also where Git does not. Because of a line `core` (for dumps of a crash)
+# isomorphic-git 1.44.19 and globby 16.2.4 (`gitignore: true`) leave out src/Core/, which `git add -A` stages. isomorphic-git's `add` and
+# `statusMatrix` say nothing of it, so that a commit lacks a folder of sources and looks whole. The cause is the default of npm `ignore`, on
+# which both are built. Exits non-zero if that changes.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -33,6 +33,7 @@ await git.add({ ...here, filepath: "." });
 const names = (await git.statusMatrix(here)).map(([name]) => name);
 console.log("isomorphic-git 1.44.19, listFiles:", await git.listFiles(here), "statusMatrix:", names);
 assert.deepEqual(await git.listFiles(here), [".gitmodules", "price", "vendor", "vendor/lib"]);
+assert.deepEqual(names, [".gitmodules", "price"]);
 await git.commit({ ...here, message: "Second", author: { name: "a", email: "a@example.org" } });
 JS
 node add.mjs

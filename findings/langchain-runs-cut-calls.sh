@@ -3,6 +3,7 @@
 # the middle, where the answer is streamed: what is missing of the JSON is made up, so that the beginning `{"path": "/srv/carts/old` of a longer path
 # becomes a whole call for /srv/carts/old. `finish_reason: length` is not looked at. The same answer in one piece is an invalid call, and nothing is
 # carried out. `stream(stream_mode="messages")` streams without being told to, so the same agent does either. Exits non-zero if that changes.
+set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# The usual editor of YAML that keeps comments (npm yaml 2.9.1, `parseDocument` and `toString`) writes numbers of lines that nobody touched anew: a
+# The usual editor of YAML that keeps comments (npm yaml 2.9.1, `parseDocument` and `toString`) writes numbers anew in lines that nobody touched: a
 # file's mode `0644`, to it a decimal number as in YAML 1.2, becomes `644`. To Helm, which reads YAML as kubectl does, the first is 420 and the second
-# 644, that is 01204: a file whose owner may write it and not read it. A short commit hash without quotes, `1234e567`, becomes `.inf`: to Helm it was
-# a text, and now it refuses the whole file. Neither an error nor a warning is given. Exits non-zero if that changes.
+# 644, that is 01204: a file whose owner may write it and not read it. Neither an error nor a warning is given. Exits non-zero if that changes.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,8 +14,6 @@ replicas: 1
 volume:
   secret:
     defaultMode: 0644
-image:
-  tag: 1234e567
 YAML
 cat >edit.mjs <<'JS'
 import assert from "node:assert";
@@ -32,20 +29,8 @@ diff before.yaml after.yaml && exit 1
 venv/bin/python - <<'PYTHON'
 import helm_python
 
-
-def read(text):
-    try:
-        return helm_python.values_from_yaml(text)
-    except helm_python.errors.HelmValuesError as error:
-        return str(error)
-
-
-before, after = open("before.yaml").read(), open("after.yaml").read()
-whole, without_tag = read(after), read(after.split("image:")[0])
-values = read(before)
-print("Helm before:", values, "after:", whole, "without the tag:", without_tag)
-assert values["volume"]["secret"]["defaultMode"] == 0o644 and values["image"]["tag"] == "1234e567"
-assert without_tag["volume"]["secret"]["defaultMode"] == 0o1204
-assert "unsupported value: +Inf" in whole
+modes = [helm_python.values_from_yaml(open(name).read())["volume"]["secret"]["defaultMode"] for name in ("before.yaml", "after.yaml")]
+print("Helm, before and after:", modes)
+assert modes == [0o644, 0o1204], modes
 PYTHON
-[ "$(grep -v replicas after.yaml | tr -d '\n ')" = 'volume:secret:defaultMode:644image:tag:.inf' ]
+[ "$(grep -v replicas after.yaml | tr -d '\n ')" = 'volume:secret:defaultMode:644' ]
