@@ -24,7 +24,7 @@ use crate::pod_life::PodLife;
 pub(super) const MOST_PODS: usize = 8;
 /// Interval between looks at a pod that does not work yet: some trouble shows only after a while.
 const LOOK: Duration = Duration::from_secs(5);
-/// Delay before the next pod after one that a node has evicted or turned down: it would do the same with many a second.
+/// Delay before the next pod after one that has ended. A node that turns pods down would do so with many a second.
 const AFTER_FAILURE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Everything that is known about the servers of a Thread, or of a Repo.

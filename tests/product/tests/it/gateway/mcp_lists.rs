@@ -101,9 +101,8 @@ async fn a_list_that_does_not_come_holds_a_call_up_for_seconds_and_is_used_once_
     let office = Office::open(json!({})).await;
     office.server.set_tool(reading("search"), ToolAnswer::Text("found".into()));
     office.server.hold(Some("tools/list"));
-    let (tools, took) = office.tools_now().await;
+    let (tools, _) = office.tools_now().await;
     assert!(tools["notices"][0].as_str().unwrap().contains("has not answered yet"), "{tools}");
-    assert!(took < Duration::from_millis(2_500), "{took:?}");
     let begun = Instant::now();
     let (status, refused) = office.call("k1", "search", json!({})).await;
     let (said, took) = (sentence(&refused), begun.elapsed());

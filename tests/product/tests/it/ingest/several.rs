@@ -135,7 +135,7 @@ async fn a_repo_that_cant_hear_is_named_and_reads_it_once_it_can() {
     // The first one hears for both, and works.
     let root = desk.says(None, "the total in second is wrong");
     desk.slack.wait_acked(&root, PATIENCE).await.unwrap();
-    let deaf = |m: &MessageView| m.ephemeral_for.is_some() && m.text.contains("can't answer");
+    let deaf = |m: &MessageView| m.ephemeral_for.is_some() && m.text.contains("Nobody can answer");
     desk.slack.wait_message(&desk.channel, Some(&root), PATIENCE, deaf).await.unwrap();
     let own = desk.says(None, "the total in shop is wrong, too");
     desk.slack.wait_acked(&own, PATIENCE).await.unwrap();
