@@ -10,13 +10,15 @@ use serde_json::Value;
 
 /// Bytes of an image, unpacked.
 const MOST: u64 = 45_000_000;
+/// Images take gigabytes, too much for a temporary folder that is in memory.
+const DISK: &str = "/var/tmp";
 
 struct Builder(tempfile::TempDir);
 
 impl Builder {
     /// Nothing where there is no builder, or none that may work here, said in a line.
     fn new() -> Option<Self> {
-        let new = Self(tempfile::tempdir().unwrap());
+        let new = Self(tempfile::tempdir_in(DISK).or_else(|_| tempfile::tempdir()).unwrap());
         let able = new.command().arg("info").output().is_ok_and(|output| output.status.success());
         if !able {
             let hint = "Debian: apt-get install --no-install-recommends buildah";
@@ -27,7 +29,7 @@ impl Builder {
 
     fn command(&self) -> Command {
         let mut command = Command::new("buildah");
-        command.arg("--root").arg(self.0.path().join("root"));
+        command.env("TMPDIR", self.0.path()).arg("--root").arg(self.0.path().join("root"));
         command.arg("--runroot").arg(self.0.path().join("run")).args(["--storage-driver", "vfs"]);
         command
     }
@@ -165,6 +167,7 @@ fn the_workspace_builds_what_most_repositories_need() {
     let release = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let made = sources.zip(release).map(|(sources, release)| {
         let mut command = Command::new("mmdebstrap");
+        command.env("TMPDIR", builder.0.path());
         let command =
             command.args(["--quiet", "--variant=apt", "--include=ca-certificates", release]);
         command.arg(&base).arg(sources).output()
