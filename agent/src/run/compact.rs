@@ -119,7 +119,7 @@ fn read_summary(body: &[u8]) -> Option<String> {
     reply.message.content.filter(|_| usable)
 }
 
-/// Chooses the text that stands for the older part: the model's words, joined by a list where they say too little.
+/// Chooses the summary of the older part: the model's words, with a plain list behind them where they say too little.
 /// `before`: the summary that is in that part.
 fn choose_summary(
     told: Option<String>,

@@ -90,7 +90,7 @@ impl FailureCause {
             return if own { Self::OutOfDisk } else { Self::Evicted };
         }
         if is_out_of_time(status) {
-            // Its agent was told to stop, and by nobody but its own limit.
+            // Only the deadline of the pod itself has stopped its agent.
             return Self::Crash;
         }
         if all_containers(status).any(is_out_of_memory) {

@@ -63,7 +63,7 @@ impl ScaleUp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodWords {
     pub scale_up: ScaleUp,
-    /// Latest warning of whoever sets the pod up on its node, with its reason.
+    /// Latest warning event about the pod's start on its node, with its reason.
     pub warning: Option<String>,
 }
 
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(of(&[&scheduled, &attach, &mount, &pulling]), None, "a large image takes long");
         let probe = said("Warning", "Unhealthy", 6, "Liveness probe failed");
         assert_eq!(of(&[&scheduled, &probe]), None);
-        // A volume that is attached elsewhere is told of once, within the second in which the pod was scheduled.
+        // The event about a volume that is attached elsewhere comes once, within the second in which the pod was scheduled.
         let mut at_once = scheduled;
         at_once.event_time = serde_json::from_value(json!("2026-01-01T11:02:00.345678Z")).unwrap();
         let told = of(&[&at_once, &attach]).unwrap();

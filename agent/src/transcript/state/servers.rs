@@ -20,7 +20,7 @@ pub struct KnownServers {
     names: Vec<String>,
     found: Vec<McpTool>,
     notices: Vec<String>,
-    /// Digests of the instructions that servers were told with, the newest last. An empty one stands for any: an earlier
+    /// Digests of the instructions that the model has read, by server, the newest last. An empty one stands for any: an earlier
     /// version has kept none.
     told: BTreeMap<String, Vec<String>>,
 }

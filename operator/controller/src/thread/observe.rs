@@ -67,7 +67,7 @@ pub(crate) struct ObservedThread {
     pub home: Option<VolumeHome>,
     /// Answers of autoscalers about its pods, by their UID, where they were asked.
     pub scale_ups: BTreeMap<String, ScaleUp>,
-    /// Latest warnings of whoever sets its pods up on their nodes, by their UID, where events were asked for.
+    /// Latest warning events about its pods' start on their nodes, by the pods' UIDs, where events were asked for.
     pub warnings: BTreeMap<String, Option<String>>,
     /// Reason why the volume could not grow, if it could not.
     pub unexpanded: Option<String>,

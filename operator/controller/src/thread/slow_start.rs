@@ -1,4 +1,4 @@
-//! A pod that has a node and does not start: told in the words of whoever sets it up there. Pure.
+//! Reports a pod that has a node and does not start, with the latest warning event about it. Pure.
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
