@@ -7,6 +7,9 @@ use url::Url;
 /// JSON-RPC's code for a request that a page has to be opened for.
 pub(crate) const PAGE_NEEDED: i64 = -32_042;
 
+/// JSON-RPC's codes with which servers refuse `initialize` that know no such request.
+const NO_INITIALIZE: [i64; 5] = [-32_600, -32_601, -32_602, -32_020, -32_021];
+
 /// Words of strict readers about a greeting, in lower case. Those of Java's SDK name the class or nothing.
 const STRICT: [&str; 3] = ["capabilit", "elicitation", "invalid message format"];
 
@@ -121,6 +124,19 @@ impl McpError {
         };
         let words = words.to_lowercase();
         STRICT.iter().any(|known| words.contains(known))
+    }
+
+    /// True where the server may be one of a version without `initialize`: it has refused that request, or named such a
+    /// version.
+    pub fn may_be_stateless(&self) -> bool {
+        match self {
+            Self::Version(_) => true,
+            Self::Refused { code, .. } => NO_INITIALIZE.contains(code),
+            Self::Status { status: 400 | 404 | 405, text: Some(text), .. } => {
+                text.contains("\"jsonrpc\"")
+            }
+            _ => false,
+        }
     }
 
     /// True where the server takes no more requests for a while: it has not carried this one out.

@@ -6,6 +6,7 @@ mod kept;
 mod lists;
 mod room;
 mod secrets;
+mod starts;
 mod stored;
 
 use std::collections::HashMap;
@@ -329,32 +330,18 @@ impl SessionPool {
         }
     }
 
-    /// A program that refuses what this client declares is started once more, and told less. Remote servers are told
-    /// less over the same link.
-    async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
-        let mut declares = DeclaredCapabilities::All;
-        loop {
-            let connected = Box::pin(self.connect_once(place, declares)).await;
-            let is_refused =
-                matches!(&connected, Err(LinkError::Server(error)) if error.refuses_capabilities());
-            let is_program = place.spec.image.is_some();
-            let plainer = declares.plainer().filter(|_| is_refused && is_program);
-            let Some(plainer) = plainer else { return connected };
-            declares = plainer;
-        }
-    }
-
     async fn connect_once(
         &self,
         place: &ServerPlace,
         declares: DeclaredCapabilities,
+        is_stateless: bool,
     ) -> Result<SessionUse, LinkError> {
         self.make_room(place)?;
         let parts = &self.0;
         self.await_retired(&place.key).await?;
         let opened = self.open_way(place).await?;
         let callers = Arc::<SessionCallers>::default();
-        let setup = SessionSetup { declares, ..self.setup(place, &callers) };
+        let setup = SessionSetup { declares, is_stateless, ..self.setup(place, &callers) };
         self.remember_secrets(&place.key, &opened.secrets.all());
         let starting = Box::pin(ServerSession::open(opened.link, setup));
         let session = Box::pin(self.keep_starting(place, starting)).await;

@@ -10,6 +10,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::SessionSetup;
@@ -63,6 +64,17 @@ pub trait QuestionHandler: Send + Sync {
 
 pub(super) struct SessionHandler {
     config: ClientConfig,
+    pub(super) answers: Arc<ServerAnswers>,
+}
+
+impl SessionHandler {
+    pub(super) fn new(setup: &SessionSetup, config: ClientConfig, intake: &Arc<Intake>) -> Self {
+        Self { config, answers: Arc::new(ServerAnswers::new(setup, intake)) }
+    }
+}
+
+/// Answers requests of a server, whether they come by themselves or in the result of a request of ours.
+pub(super) struct ServerAnswers {
     roots: Vec<Url>,
     questions: Option<Arc<dyn QuestionHandler>>,
     sampling: Option<Arc<dyn SamplingHandler>>,
@@ -72,10 +84,9 @@ pub(super) struct SessionHandler {
     intake: Arc<Intake>,
 }
 
-impl SessionHandler {
-    pub(super) fn new(setup: &SessionSetup, config: ClientConfig, intake: &Arc<Intake>) -> Self {
+impl ServerAnswers {
+    fn new(setup: &SessionSetup, intake: &Arc<Intake>) -> Self {
         Self {
-            config,
             roots: setup.roots.clone(),
             questions: setup.questions.clone(),
             sampling: setup.sampling.clone(),
@@ -86,7 +97,28 @@ impl SessionHandler {
         }
     }
 
-    async fn answer_question(&self, params: &Value, context: &RequestContext<RoleClient>) -> Value {
+    /// Answers one request, until the token takes it back.
+    pub(super) async fn answer(
+        &self,
+        method: &str,
+        params: &Value,
+        stop: &CancellationToken,
+    ) -> Result<Value, ErrorData> {
+        match method {
+            "elicitation/create" => Ok(self.answer_question(params, stop).await),
+            "roots/list" => {
+                let roots = self.roots.iter().map(|root| json!({"uri": root.as_str()}));
+                Ok(json!({"roots": roots.collect::<Vec<_>>()}))
+            }
+            "sampling/createMessage" => self.answer_sampling(params, stop).await.map_err(|why| {
+                self.intake.events.put_noise("a request for a model's answer was refused");
+                ErrorData::new(ErrorCode(-1), why.0, None)
+            }),
+            method => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, cut_text(method), None)),
+        }
+    }
+
+    async fn answer_question(&self, params: &Value, stop: &CancellationToken) -> Value {
         let Some((handler, question)) = self.questions.as_ref().zip(read_question(params)) else {
             return json!({"action": "decline"});
         };
@@ -101,7 +133,7 @@ impl SessionHandler {
         let answer = tokio::select! {
             answer = handler.ask(question) => answer,
             () = tokio::time::sleep(self.longest) => QuestionAnswer::Cancelled,
-            () = context.ct.cancelled() => QuestionAnswer::Cancelled,
+            () = stop.cancelled() => QuestionAnswer::Cancelled,
         };
         match answer {
             QuestionAnswer::Accepted(values) if is_form => {
@@ -116,7 +148,7 @@ impl SessionHandler {
     async fn answer_sampling(
         &self,
         params: &Value,
-        context: &RequestContext<RoleClient>,
+        stop: &CancellationToken,
     ) -> Result<Value, SamplingRefusal> {
         let refuse = |why: &str| SamplingRefusal(why.to_owned());
         let handler = self.sampling.as_ref();
@@ -130,7 +162,7 @@ impl SessionHandler {
         let answer = tokio::select! {
             answer = handler.sample(request) => answer?,
             () = tokio::time::sleep(self.longest) => return Err(refuse("the model took too long")),
-            () = context.ct.cancelled() => return Err(refuse("taken back")),
+            () = stop.cancelled() => return Err(refuse("taken back")),
         };
         Ok(write_answer(&answer))
     }
@@ -171,24 +203,8 @@ impl ClientHandler for SessionHandler {
     ) -> Result<CustomResult, ErrorData> {
         let method =
             request.method.strip_prefix(crate::wire::RAW_METHOD).unwrap_or(&request.method);
-        match method {
-            "elicitation/create" => {
-                let params = request.params.unwrap_or_default();
-                Ok(CustomResult(self.answer_question(&params, &context).await))
-            }
-            "roots/list" => {
-                let roots = self.roots.iter().map(|root| json!({"uri": root.as_str()}));
-                Ok(CustomResult(json!({"roots": roots.collect::<Vec<_>>()})))
-            }
-            "sampling/createMessage" => {
-                let params = request.params.unwrap_or_default();
-                self.answer_sampling(&params, &context).await.map(CustomResult).map_err(|why| {
-                    self.intake.events.put_noise("a request for a model's answer was refused");
-                    ErrorData::new(ErrorCode(-1), why.0, None)
-                })
-            }
-            method => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, cut_text(method), None)),
-        }
+        let params = request.params.as_ref().unwrap_or(&Value::Null);
+        self.answers.answer(method, params, &context.ct).await.map(CustomResult)
     }
 
     fn get_info(&self) -> ClientConfig {

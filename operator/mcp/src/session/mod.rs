@@ -1,6 +1,7 @@
 //! A session with one server: from its greeting to its end.
 
 mod handler;
+mod input;
 mod lists;
 mod request;
 mod sampling;
@@ -10,7 +11,9 @@ use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
-use rmcp::service::{ClientInitializeError, RunningService, serve_client};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
+};
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
@@ -23,8 +26,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use url::Url;
 
-use handler::SessionHandler;
 pub use handler::{QuestionAnswer, QuestionHandler, ServerQuestion};
+use handler::{ServerAnswers, SessionHandler};
 pub use lists::{ListedItems, ListedPrompt, ListedResource, PromptArgument, ResourceTemplate};
 pub use request::ToolCall;
 pub use sampling::{
@@ -36,13 +39,15 @@ use crate::events::{EventStream, open_events};
 use crate::limits::SessionLimits;
 use crate::wire::events_http::EventsTransport;
 use crate::wire::http::HttpChannel;
-use crate::wire::{HttpDialer, Intake, PipeTransport, ServerGreeting, read_error_lines};
+use crate::wire::{HttpDialer, Intake, PipeTransport, STATELESS, ServerGreeting, read_error_lines};
 
 /// Calls that one session may have under way over HTTP; more wait.
 const CONCURRENT: usize = 128;
 /// JSON-RPC's code of servers that know no `initialize`, and the versions that have none.
 const OTHER_VERSION: i64 = -32_022;
 const WITHOUT_START: &str = "2026-07-28 or newer";
+/// Version of servers that refuse 2026-07-28, too.
+const OTHER_STATELESS: &str = "newer than 2026-07-28";
 /// Wait for the last words of a server that ended.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(500);
 /// Longest wait before a stream of events is opened again.
@@ -109,6 +114,8 @@ pub struct SessionSetup {
     /// Form in which all of that is declared. Over HTTP a plainer one is tried where the server refuses it; behind a pipe
     /// that takes a new link.
     pub declares: DeclaredCapabilities,
+    /// True for a server that knows no `initialize`. Over HTTP that is found out; behind a pipe it takes a new link.
+    pub is_stateless: bool,
     /// Limits of time and size for its messages.
     pub limits: SessionLimits,
 }
@@ -167,6 +174,7 @@ pub struct ServerSession {
     peer: Peer<RoleClient>,
     running: Mutex<Option<RunningService<RoleClient, SessionHandler>>>,
     questions: Option<Arc<dyn QuestionHandler>>,
+    answers: Arc<ServerAnswers>,
     /// Reads its standard error, where there is one.
     errors: Mutex<Option<JoinHandle<()>>>,
     intake: Arc<Intake>,
@@ -199,10 +207,11 @@ impl ServerSession {
         };
         let (running, errors) = opened.inspect_err(|_| sink.close())?;
         let facts = ServerFacts::new(intake.greeting().unwrap_or_default());
-        let peer = running.peer().clone();
+        let (peer, answers) = (running.peer().clone(), Arc::clone(&running.service().answers));
         let session = Self {
             facts,
             peer,
+            answers,
             running: Mutex::new(Some(running)),
             questions: setup.questions,
             errors: Mutex::new(errors),
@@ -220,7 +229,14 @@ impl ServerSession {
     /// True if it announces changes of a list, and has a way on which that is heard: over HTTP it needs a stream of its
     /// own for them, which not every server has.
     pub fn announces_changes(&self, capability: &str) -> bool {
-        self.facts.declares_changes(capability) && self.intake.is_heard.load(Ordering::SeqCst)
+        !self.is_stateless()
+            && self.facts.declares_changes(capability)
+            && self.intake.is_heard.load(Ordering::SeqCst)
+    }
+
+    /// True where each request stands for itself: the server can ask and announce nothing outside of its answers.
+    fn is_stateless(&self) -> bool {
+        self.facts.protocol == STATELESS
     }
 
     /// Time limit of one page of a list.
@@ -277,21 +293,47 @@ async fn greet_server(
         ServerLink::Http { dialer, url, headers } => (dialer, url, headers),
     };
     let mut setup = setup.clone();
+    let channel = || HttpChannel {
+        dialer: Arc::clone(&dialer),
+        headers: headers.clone(),
+        intake: Arc::clone(intake),
+        message_bytes,
+        is_bad_request: Arc::default(),
+    };
     loop {
-        let channel = HttpChannel {
-            dialer: Arc::clone(&dialer),
-            headers: headers.clone(),
-            intake: Arc::clone(intake),
-            message_bytes,
-            is_bad_request: Arc::default(),
+        let error = match greet_http(channel(), &url, &setup, intake).await {
+            Ok(greeted) => return Ok(greeted),
+            Err(error) => error,
         };
-        let greeted = greet_http(channel, &url, &setup, intake).await;
-        let is_refused = greeted.as_ref().is_err_and(McpError::refuses_capabilities);
-        let Some(plainer) = setup.declares.plainer().filter(|_| is_refused) else {
-            return greeted;
-        };
-        setup.declares = plainer;
+        match setup.declares.plainer().filter(|_| error.refuses_capabilities()) {
+            Some(plainer) => setup.declares = plainer,
+            None if error.may_be_stateless() || intake.strange_version().is_some() => {
+                setup.is_stateless = true;
+                let transport = WorkerTransport::spawn(http_worker(channel(), &url, &setup));
+                let greeted = serve(transport, &setup, intake).await;
+                // What it said first is the better reason.
+                return greeted.map(|running| (running, None)).map_err(|_| error);
+            }
+            None => return Err(error),
+        }
     }
+}
+
+/// The SDK's side of streamable HTTP.
+fn http_worker(
+    channel: HttpChannel,
+    url: &Url,
+    setup: &SessionSetup,
+) -> StreamableHttpClientWorker<HttpChannel> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .max_concurrent_requests(CONCURRENT)
+        .session_recovery_timeout(setup.limits.request);
+    let mut backoff = ExponentialBackoff::default();
+    backoff.max_delay = Some(LONGEST_WAIT);
+    config.retry_config = Arc::new(backoff);
+    config.max_sse_event_size = channel.message_bytes;
+    config.max_json_response_size = channel.message_bytes;
+    StreamableHttpClientWorker::new(channel, config)
 }
 
 async fn greet_http(
@@ -300,17 +342,8 @@ async fn greet_http(
     setup: &SessionSetup,
     intake: &Arc<Intake>,
 ) -> Result<GreetedServer, McpError> {
-    let (is_bad_request, message_bytes) =
-        (Arc::clone(&channel.is_bad_request), channel.message_bytes);
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-        .max_concurrent_requests(CONCURRENT)
-        .session_recovery_timeout(setup.limits.request);
-    let mut backoff = ExponentialBackoff::default();
-    backoff.max_delay = Some(LONGEST_WAIT);
-    config.retry_config = Arc::new(backoff);
-    config.max_sse_event_size = message_bytes;
-    config.max_json_response_size = message_bytes;
-    let worker = StreamableHttpClientWorker::new(channel.clone(), config);
+    let is_bad_request = Arc::clone(&channel.is_bad_request);
+    let worker = http_worker(channel.clone(), url, setup);
     let first = serve(WorkerTransport::spawn(worker), setup, intake).await;
     let may_be_older = match &first {
         // It has read the greeting.
@@ -342,7 +375,13 @@ where
     T: Transport<RoleClient> + 'static,
 {
     let handler = SessionHandler::new(setup, client_config(setup)?, intake);
-    serve_client(handler, transport).await.map_err(|error| read_start_error(error, intake))
+    let lifecycle = if setup.is_stateless {
+        ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+    } else {
+        ClientLifecycleMode::Initialize
+    };
+    let serving = serve_client_with_lifecycle(handler, transport, lifecycle);
+    serving.await.map_err(|error| read_start_error(error, intake))
 }
 
 fn client_config(setup: &SessionSetup) -> Result<ClientConfig, McpError> {
@@ -378,6 +417,9 @@ fn read_start_error(error: ClientInitializeError, intake: &Intake) -> McpError {
         }
         ClientInitializeError::JsonRpcError(error) if i64::from(error.code.0) == OTHER_VERSION => {
             McpError::Version(WITHOUT_START.to_owned())
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
+            McpError::Version(OTHER_STATELESS.to_owned())
         }
         ClientInitializeError::JsonRpcError(error) => {
             McpError::Refused { code: i64::from(error.code.0), message: error.message.into_owned() }

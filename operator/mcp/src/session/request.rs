@@ -19,6 +19,7 @@ use url::Url;
 
 use super::ServerSession;
 use super::handler::{QuestionAnswer, ServerQuestion};
+use super::input::WantedInput;
 use crate::content::ToolResult;
 use crate::error::{McpError, PAGE_NEEDED};
 use crate::events::{ProgressStep, cut_text};
@@ -29,6 +30,8 @@ use crate::wire::http::HttpFault;
 const STEPS: usize = 16;
 /// Pages of one refusal that a person is asked about.
 const PAGES: usize = 3;
+/// Requests for one answer, of servers that ask before they give it.
+const ROUNDS: usize = 10;
 
 /// Call of a tool, with its controls.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +104,7 @@ impl ServerSession {
         progress: Option<mpsc::Sender<ProgressStep>>,
         cancel: &CancellationToken,
     ) -> Result<Value, McpError> {
-        match self.send_once(method, params, limits, progress, cancel).await {
+        match self.send_answering(method, params, limits, progress, cancel).await {
             Err(McpError::PageNeeded { message, pages }) => {
                 let asking = timeout(self.limits.call_total, self.ask_for_pages(message, pages));
                 match cancel.run_until_cancelled(asking).await {
@@ -119,6 +122,36 @@ impl ServerSession {
             }
             answer => answer,
         }
+    }
+
+    /// Sends a request, and once more with the answers where its server asks something first.
+    async fn send_answering(
+        &self,
+        method: &str,
+        params: Value,
+        limits: &WaitLimits,
+        progress: Option<mpsc::Sender<ProgressStep>>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, McpError> {
+        // The arguments of a call can be large.
+        if !self.is_stateless() {
+            return self.send_once(method, params, limits, progress, cancel).await;
+        }
+        let mut next = params.as_object().cloned().unwrap_or_default();
+        let mut asked = params;
+        for _ in 0..ROUNDS {
+            let mut result =
+                self.send_once(method, asked, limits, progress.clone(), cancel).await?;
+            let Some(input) = WantedInput::take(&mut result) else { return Ok(result) };
+            let answering = input.answer_in(&mut next, &self.answers, cancel);
+            match cancel.run_until_cancelled(answering).await {
+                None => return Err(McpError::Cancelled(method.to_owned())),
+                Some(answered) => answered?,
+            }
+            asked = Value::Object(next.clone());
+        }
+        let reason = format!("it has asked {ROUNDS} times for more");
+        Err(McpError::Unreadable { method: method.to_owned(), reason })
     }
 
     /// Asks a person to open pages; the server's refusal then says how that went.

@@ -31,8 +31,9 @@ const ERROR_CHARS: usize = 300;
 /// Servers that are mounted at a path send `/mcp` on to `/mcp/`.
 const REDIRECTS: usize = 3;
 
-/// JSON-RPC's code for parameters that a method does not take.
+/// JSON-RPC's codes for parameters that a method does not take, and for a method that there is not.
 const INVALID_PARAMS: i64 = -32_602;
+const UNKNOWN_METHOD: i64 = -32_601;
 
 /// Words about a session that is not known, in lower case.
 const LOST_SESSION: [&str; 6] = [
@@ -238,13 +239,15 @@ impl HttpChannel {
         if has_session && !is_asked && is_session_lost(status, code, words.unwrap_or(&text)) {
             return Err(StreamableHttpError::SessionExpired);
         }
-        let is_refused = status.is_client_error()
-            && !matches!(
-                status,
-                StatusCode::NOT_FOUND
-                    | StatusCode::METHOD_NOT_ALLOWED
-                    | StatusCode::TOO_MANY_REQUESTS
-            );
+        // From 2026-07-28 on, this is how a server says that it has no such method.
+        let is_unknown = status == StatusCode::NOT_FOUND
+            && code == Some(UNKNOWN_METHOD)
+            && self.intake.greeting().is_some();
+        let is_other = matches!(
+            status,
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::TOO_MANY_REQUESTS
+        );
+        let is_refused = is_unknown || (status.is_client_error() && !is_other);
         if let (true, Some(id), Some(error)) =
             (is_refused && !fault.is_about_credentials(), request_id, error)
         {

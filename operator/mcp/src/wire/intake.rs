@@ -21,6 +21,10 @@ pub(crate) const RESULT_KEY: &str = "codebutler/result";
 pub(crate) const RAW_METHOD: &str = "codebutler/";
 /// Versions of the protocol that begin with `initialize`, the oldest first.
 pub(crate) const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// Version without sessions: each request has its version, and `server/discover` takes the place of `initialize`.
+pub(crate) const STATELESS: &str = "2026-07-28";
+/// Field of a result's `_meta` in which servers of that version describe themselves.
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Characters of instructions: more than anybody is shown, so that they are masked before they are cut for that.
 const INSTRUCTIONS: usize = 8000;
@@ -30,7 +34,7 @@ const PAGE_NEEDED: i32 = -32_042;
 const PAGES: usize = 8;
 const PAGE_BYTES: usize = 8 << 10;
 
-/// Contents of the answer to `initialize`.
+/// Contents of the answer to `initialize` or `server/discover`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerGreeting {
     pub protocol: String,
@@ -46,6 +50,8 @@ pub(crate) struct ServerGreeting {
 struct IntakeState {
     /// Text of the id of `initialize`.
     initialize: Option<String>,
+    /// Text of the id of `server/discover`.
+    discover: Option<String>,
     greeting: Option<ServerGreeting>,
     strange_version: Option<String>,
     /// Requests of the server without an answer so far: their ids, by these as text.
@@ -84,8 +90,8 @@ impl Intake {
     pub(crate) fn note_sent(&self, message: &ClientJsonRpcMessage) {
         let mut state = self.state.lock();
         match message {
-            ClientJsonRpcMessage::Request(request) => {
-                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+            ClientJsonRpcMessage::Request(request) => match request.request {
+                ClientRequest::InitializeRequest(_) => {
                     state.initialize = Some(request.id.to_string());
                     if state.greeting.is_some() {
                         drop(state);
@@ -93,7 +99,13 @@ impl Intake {
                         self.events.put(SessionEvent::ToolsChanged);
                     }
                 }
-            }
+                ClientRequest::DiscoverRequest(_) => {
+                    // Ids begin anew after a refused `initialize`.
+                    state.initialize = None;
+                    state.discover = Some(request.id.to_string());
+                }
+                _ => {}
+            },
             ClientJsonRpcMessage::Response(response) => {
                 state.open.remove(&response.id.to_string());
             }
@@ -172,6 +184,10 @@ impl Intake {
     fn sort_result(&self, id: &Value, result: Value) -> Value {
         let mut state = self.state.lock();
         let mut answer = json!({"jsonrpc": "2.0", "id": id});
+        if state.discover.as_deref() == Some(&*text_of(id)) {
+            state.discover = None;
+            return sort_discovery(&mut state, id, &result);
+        }
         if state.initialize.as_deref() != Some(&text_of(id)) {
             answer["result"] = Value::Object(Map::from_iter([(RESULT_KEY.to_owned(), result)]));
             return answer;
@@ -279,20 +295,48 @@ pub(crate) fn in_sdk_form(mut message: Value) -> Option<ServerJsonRpcMessage> {
     read.inspect_err(|error| tracing::debug!(%error, "server_message_unknown")).ok()
 }
 
+/// Notes the answer to `server/discover`, and leaves in it what the SDK needs.
+fn sort_discovery(state: &mut IntakeState, id: &Value, result: &Value) -> Value {
+    let versions = result.get("supportedVersions").and_then(Value::as_array);
+    let versions: Vec<&str> = versions.into_iter().flatten().filter_map(Value::as_str).collect();
+    if !versions.contains(&STATELESS) {
+        state.strange_version = Some(cut_text(&versions.join(", ")));
+        return clean_error(id, &json!({"message": "unknown version of the protocol"}));
+    }
+    state.greeting = Some(read_discovery(result));
+    let found = json!({
+        "resultType": "complete", "supportedVersions": [STATELESS], "capabilities": {},
+        "ttlMs": 0, "cacheScope": "private",
+    });
+    json!({"jsonrpc": "2.0", "id": id, "result": found})
+}
+
+fn read_discovery(result: &Value) -> ServerGreeting {
+    let info = result.get("_meta").and_then(|meta| meta.get(SERVER_INFO));
+    describe_server(result, info.or_else(|| result.get("serverInfo")), STATELESS.to_owned())
+}
+
 fn read_greeting(result: &Value) -> ServerGreeting {
-    let text = |value: Option<&Value>| match value {
+    let protocol = brief_text(result.get("protocolVersion"));
+    // Early servers left it out.
+    let protocol = if protocol.is_empty() { VERSIONS[0].to_owned() } else { protocol };
+    describe_server(result, result.get("serverInfo"), protocol)
+}
+
+fn brief_text(value: Option<&Value>) -> String {
+    match value {
         Some(Value::String(text)) => cut_text(text),
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
-    };
-    let info = result.get("serverInfo");
-    let protocol = text(result.get("protocolVersion"));
+    }
+}
+
+fn describe_server(result: &Value, info: Option<&Value>, protocol: String) -> ServerGreeting {
     ServerGreeting {
-        // Early servers left it out.
-        protocol: if protocol.is_empty() { VERSIONS[0].to_owned() } else { protocol },
-        name: text(info.and_then(|info| info.get("name"))),
-        version: text(info.and_then(|info| info.get("version"))),
-        about: text(info.and_then(|info| info.get("description"))),
+        protocol,
+        name: brief_text(info.and_then(|info| info.get("name"))),
+        version: brief_text(info.and_then(|info| info.get("version"))),
+        about: brief_text(info.and_then(|info| info.get("description"))),
         instructions: result
             .get("instructions")
             .and_then(Value::as_str)

@@ -10,5 +10,5 @@ mod repair;
 mod sse;
 
 pub use dialer::{BodyStream, DialError, HttpDialer};
-pub(crate) use intake::{Intake, RAW_METHOD, RESULT_KEY, ServerGreeting};
+pub(crate) use intake::{Intake, RAW_METHOD, RESULT_KEY, STATELESS, ServerGreeting};
 pub(crate) use pipe::{PipeTransport, read_error_lines};

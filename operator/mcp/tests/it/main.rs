@@ -17,4 +17,5 @@ mod python;
 mod scripted;
 mod servers;
 mod slow;
+mod stateless;
 mod taken_back;

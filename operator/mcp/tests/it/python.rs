@@ -10,6 +10,8 @@ use super::servers::{open_http, python_with, setup, start_piped, wait_for};
 
 const OLD: &str = "mcp==1.30.0";
 const NEW: &str = "mcp==2.3.0";
+/// Version that both speak after a greeting.
+const USUAL: &str = "2025-11-25";
 
 /// Runs on both: the class has another name, and takes the port at another place.
 const SERVER: &str = r#"
@@ -60,8 +62,8 @@ async fn call(
     session.call_tool(ToolCall { name: name.into(), arguments, ..ToolCall::default() }).await
 }
 
-async fn use_server(session: &ServerSession) {
-    assert_eq!(session.facts().protocol, "2025-11-25");
+async fn use_server(session: &ServerSession, protocol: &str) {
+    assert_eq!(session.facts().protocol, protocol);
     assert_eq!(session.facts().name, "tests");
     let listed = session.list_tools().await.unwrap();
     let names: Vec<&str> = listed.items.iter().map(|tool| &*tool.name).collect();
@@ -85,7 +87,7 @@ async fn both_python_sdks_over_a_pipe() {
         let Some(command) = python_server(package).await else { return };
         let (_child, link) = start_piped(command);
         let (session, _events) = ServerSession::open(link, setup()).await.unwrap();
-        use_server(&session).await;
+        use_server(&session, USUAL).await;
         session.close().await;
     }
 }
@@ -96,9 +98,24 @@ async fn both_python_sdks_over_streamable_http() {
         let Some(command) = python_server(package).await else { return };
         // The SDK mounts it without the slash and sends people there.
         let (_child, _, session, _events) = open_http(command, "/mcp", &setup()).await;
-        use_server(&session).await;
+        use_server(&session, USUAL).await;
         session.close().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_new_python_sdk_without_a_greeting() {
+    let stateless = SessionSetup { is_stateless: true, ..setup() };
+    let Some(command) = python_server(NEW).await else { return };
+    let (_child, link) = start_piped(command);
+    let (session, _events) = ServerSession::open(link, stateless.clone()).await.unwrap();
+    use_server(&session, "2026-07-28").await;
+    session.close().await;
+
+    let Some(command) = python_server(NEW).await else { return };
+    let (_child, _, session, _events) = open_http(command, "/mcp", &stateless).await;
+    use_server(&session, "2026-07-28").await;
+    session.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

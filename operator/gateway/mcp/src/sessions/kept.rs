@@ -158,6 +158,7 @@ fn setup_session(
         client_name: "codebutler".to_owned(),
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
         declares: DeclaredCapabilities::All,
+        is_stateless: false,
         limits: SessionLimits {
             start: if place.spec.image.is_some() { PROGRAM_START } else { usual.start },
             call_idle: Duration::from_secs(place.spec.call_seconds.into()),
