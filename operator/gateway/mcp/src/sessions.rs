@@ -70,6 +70,8 @@ pub struct OpenSession {
     pod: Option<ServerPlace>,
     running: AtomicUsize,
     used: Mutex<Instant>,
+    /// Time at which it has last answered a ping, or its greeting.
+    proven: Mutex<Instant>,
     /// True if the server has announced a change of its list since it was read.
     stale: AtomicBool,
     listing: tokio::sync::Mutex<()>,
@@ -208,11 +210,16 @@ impl SessionPool {
     /// A sentence that can have words of the server in it.
     pub async fn open(&self, place: &ServerPlace) -> Result<SessionUse, SharedFailure> {
         if let Some(open) = self.find(place) {
-            if place.spec.image.is_some() {
-                self.0.pods.keep_pod(place).await;
-                self.report_list(place);
+            if self.is_answering(&open).await {
+                if place.spec.image.is_some() {
+                    self.0.pods.keep_pod(place).await;
+                    self.report_list(place);
+                }
+                return Ok(open);
             }
-            return Ok(open);
+            // Its program is ended, and begins anew.
+            tracing::warn!(server = place.spec.name, "server_ping_unanswered");
+            self.drop_session(&open);
         }
         let (pool, place) = (self.clone(), place.clone());
         let starting = self.0.tasks.spawn(async move { Box::pin(pool.start(&place)).await });
@@ -357,6 +364,7 @@ impl SessionPool {
             pod: place.spec.image.is_some().then(|| place.clone()),
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
+            proven: Mutex::new(Instant::now()),
             stale: AtomicBool::new(true),
             listing: tokio::sync::Mutex::default(),
             unread: Mutex::default(),

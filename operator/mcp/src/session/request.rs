@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{AuthRequiredError, StreamableHttpE
 use rmcp::{Peer, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -64,6 +64,15 @@ impl ServerSession {
     /// Checks that the server still answers.
     pub async fn ping(&self) -> Result<(), McpError> {
         self.ask("ping", Value::Null).await.map(drop)
+    }
+
+    /// True unless the server leaves a ping unanswered for so long, or is gone. One that knows no pings answers, too.
+    pub async fn answers_ping(&self, limit: Duration) -> bool {
+        match timeout(limit, self.ping()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => error.is_answer(),
+            Err(_) => false,
+        }
     }
 
     /// Sets the level from which on the server sends entries of its log.
@@ -137,16 +146,26 @@ impl ServerSession {
         if !self.is_stateless() {
             return self.send_once(method, params, limits, progress, cancel).await;
         }
+        let begun = Instant::now();
         let mut next = params.as_object().cloned().unwrap_or_default();
         let mut asked = params;
         for _ in 0..ROUNDS {
-            let mut result =
-                self.send_once(method, asked, limits, progress.clone(), cancel).await?;
+            // All rounds have the time of one request.
+            let total = limits.total.saturating_sub(begun.elapsed());
+            let left = WaitLimits { idle: limits.idle, total };
+            let mut result = self.send_once(method, asked, &left, progress.clone(), cancel).await?;
             let Some(input) = WantedInput::take(&mut result) else { return Ok(result) };
             let answering = input.answer_in(&mut next, &self.answers, cancel);
-            match cancel.run_until_cancelled(answering).await {
-                None => return Err(McpError::Cancelled(method.to_owned())),
-                Some(answered) => answered?,
+            let answering = cancel.run_until_cancelled(answering);
+            match timeout_at(begun + limits.total, answering).await {
+                Ok(Some(answered)) => answered?,
+                Ok(None) => return Err(McpError::Cancelled(method.to_owned())),
+                Err(_) => {
+                    return Err(McpError::Timeout {
+                        method: method.to_owned(),
+                        limit: limits.total,
+                    });
+                }
             }
             asked = Value::Object(next.clone());
         }

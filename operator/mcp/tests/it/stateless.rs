@@ -157,6 +157,7 @@ async fn use_server(session: &ServerSession) {
     assert!(matches!(unknown, Err(McpError::Refused { code: -32_601, .. })), "{unknown:?}");
     let painted = call(session, "paint").await;
     assert_eq!(painted, Ok(ContentBody::Text("\"sky\": \"green\"".into())));
+    assert!(session.answers_ping(std::time::Duration::from_secs(20)).await);
     let said = call(session, "samples").await.unwrap_err().to_string();
     assert!(said.contains("`sampling/createMessage` is not answered: sampling is not"), "{said}");
     assert!(call(session, "unasked").await.is_err_and(|error| error.is_answer()));

@@ -1,10 +1,18 @@
-//! Starts of sessions that take more than one attempt.
+//! Starts of sessions that take more than one attempt, and programs that have to be started anew.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use codebutler_mcp::session::DeclaredCapabilities;
 
 use super::{SessionPool, SessionUse};
 use crate::link::LinkError;
 use crate::place::ServerPlace;
+
+/// Time that a program without a call has to answer a ping.
+const PING: Duration = Duration::from_secs(10);
+/// A program that has answered is not asked again so soon.
+const PROVEN: Duration = Duration::from_secs(30);
 
 impl SessionPool {
     /// A program that refuses what this client declares is started once more, and told less. One that knows no
@@ -27,5 +35,20 @@ impl SessionPool {
                 return Err(LinkError::Server(first.unwrap_or(error)));
             }
         }
+    }
+
+    /// False for a program in a pod that works on no call and leaves a ping unanswered: it hangs. One that works on a
+    /// call may be busy with it, and many answer nothing else meanwhile.
+    pub(super) async fn is_answering(&self, open: &SessionUse) -> bool {
+        let session = &open.0;
+        let is_busy = session.running.load(Ordering::SeqCst) > 1;
+        if session.pod.is_none() || is_busy || session.proven.lock().elapsed() < PROVEN {
+            return true;
+        }
+        let answers = Box::pin(session.session.answers_ping(PING)).await;
+        if answers {
+            *session.proven.lock() = Instant::now();
+        }
+        answers
     }
 }

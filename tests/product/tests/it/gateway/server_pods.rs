@@ -86,6 +86,8 @@ for line in sys.stdin:
         seen = look(message["params"]["arguments"])
         result = {"content": [{"type": "text", "text": json.dumps(seen)}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    if "hang" in message.get("params", {}).get("arguments", {}):
+        time.sleep(3600)
 "#;
 
 /// The gateway's world with a controller and a node.

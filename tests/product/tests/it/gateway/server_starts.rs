@@ -117,6 +117,27 @@ async fn a_program_that_refuses_what_is_declared_is_started_again_and_told_less(
     node.end().await;
 }
 
+/// A regression: each call of a program that hangs waited for its whole time limit, and it was never started anew.
+#[tokio::test]
+async fn a_program_that_hangs_is_started_anew() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let mut db = server("db");
+    db["callSeconds"] = json!(3);
+    db["env"] = json!([]);
+    let node = Node::start(json!([db])).await;
+    allow_servers(&node.world).await;
+    let slept = |status, answer: &Value| status == 200 && answer.to_string().contains("slept well");
+    node.call_until("last", json!({"sleep": 0, "hang": true}), slept).await;
+    let (status, answer) = node.call("late", json!({"sleep": 0})).await;
+    let said = answer.to_string();
+    assert!(status == 502 && said.contains("no answer to `tools/call` within 3 s"), "{said}");
+    // It is asked whether it still answers, and is replaced.
+    node.call_until("again", json!({"sleep": 0}), slept).await;
+    node.end().await;
+}
+
 #[tokio::test]
 async fn a_replaced_secret_reaches_the_next_call_once_the_running_one_has_ended() {
     if needs_process_kubelet("its image is a script of the test") {
