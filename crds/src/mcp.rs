@@ -65,7 +65,8 @@ pub struct McpServerSpec {
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Vec<McpValue>,
-    /// Parameters that are added to `url`, such as `api_key`, for servers that take a key nowhere else.
+    /// Parameters that are added to `url`, such as `api_key`, for servers that take a key nowhere else. Where the path of
+    /// `url` has the name in braces, as in `https://tools.example/s/{api_key}/mcp`, the value takes that place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

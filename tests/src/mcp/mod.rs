@@ -23,7 +23,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use self::answer::{json_response, respond, rpc_error, rpc_result};
 use self::authority::{AuthorityState, SignInAuthority};
-use self::refusing::{has_token, refuse_call, refuse_token, take_failure};
+use self::refusing::{has_path, has_token, refuse_call, refuse_token, take_failure};
 use crate::serving::RunningServer;
 
 /// Versions of the protocol that the server supports.
@@ -283,7 +283,7 @@ async fn handle_request(
     if let Some(refused) = refuse_call(&state, header("authorization")).filter(|_| is_call) {
         return refused;
     }
-    if uri.path() != "/mcp" {
+    if !has_path(&state, &uri) {
         return respond(StatusCode::NOT_FOUND, "text/plain", "nothing is here");
     }
     if !has_token(&state, header("authorization"), &uri) {

@@ -6,10 +6,20 @@ use http::{StatusCode, Uri};
 use super::PlayedServer;
 use super::answer::respond;
 
+/// True for a request to the server's path. A token that begins with `/` is the end of it.
+pub(super) fn has_path(state: &PlayedServer, uri: &Uri) -> bool {
+    let token = state.token.lock();
+    let key = token.as_deref().filter(|token| token.starts_with('/')).unwrap_or_default();
+    uri.path().strip_prefix("/mcp") == Some(key)
+}
+
 /// True for a request with the token that is wanted: in its address, where that begins with `?`.
 pub(super) fn has_token(state: &PlayedServer, authorization: Option<&str>, uri: &Uri) -> bool {
     let token = state.token.lock();
     let Some(token) = token.as_deref() else { return true };
+    if token.starts_with('/') {
+        return authorization.is_none();
+    }
     match token.strip_prefix('?') {
         Some(query) => uri.query() == Some(query) && authorization.is_none(),
         None => authorization.and_then(|value| value.strip_prefix("Bearer ")) == Some(token),

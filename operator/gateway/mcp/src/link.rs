@@ -204,9 +204,13 @@ pub async fn open_link(
     let server = url.clone();
     for value in &place.spec.query {
         let (text, secret) = read_value(context, &place.key.namespace, value, &server).await?;
-        url.query_pairs_mut().append_pair(&value.name, &text);
+        let is_in_path = fill_path(&mut url, &value.name, &text);
+        if !is_in_path {
+            url.query_pairs_mut().append_pair(&value.name, &text);
+        }
         // The server may show it as it stands in the address.
-        let written = secret.as_deref().map(write_as_parameter);
+        let write: fn(&str) -> String = if is_in_path { write_in_path } else { write_as_parameter };
+        let written = secret.as_deref().map(write);
         if let Some(written) = &written {
             log::mask_secret(written);
         }
@@ -220,6 +224,23 @@ pub async fn open_link(
     };
     let secrets = ServerSecrets { values: secrets, ..ServerSecrets::default() };
     Ok(OpenedLink { link: ServerLink::Http { dialer, url, headers }, secrets, grant })
+}
+
+/// Puts a text into the path of an address, in the place of its name in braces. False where the path has no such place.
+fn fill_path(url: &mut Url, name: &str, text: &str) -> bool {
+    // Braces are written so by the parser.
+    let place = format!("%7B{name}%7D");
+    let has_place = url.path().contains(&place);
+    if has_place {
+        let path = url.path().replace(&place, &write_in_path(text));
+        url.set_path(&path);
+    }
+    has_place
+}
+
+/// A text as it stands in the path of an address.
+fn write_in_path(text: &str) -> String {
+    write_as_parameter(text).replace('+', "%20")
 }
 
 /// A text as it stands in the query of an address.
@@ -243,4 +264,22 @@ async fn read_value(
     log::mask_secret(&secret);
     let prefix = wanted.prefix.as_deref().unwrap_or_default();
     Ok((format!("{prefix}{secret}"), Some(secret)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_fills_its_place_in_the_path_and_nothing_else_of_the_address() {
+        let fill = |url: &str, text: &str| {
+            let mut url = Url::parse(url).unwrap();
+            fill_path(&mut url, "key", text).then(|| url.to_string())
+        };
+        let url = "https://tools.example/s/{key}/mcp?a={key}#{key}";
+        let filled = fill(url, "a/../b?c#d+ e").unwrap();
+        assert!(filled.starts_with("https://tools.example/s/a%2F..%2Fb%3Fc%23d%2B%20e/mcp?a="));
+        assert_eq!(fill("https://tools.example/mcp?a={key}", "x"), None);
+        assert_eq!(fill("https://tools.example/{other}/mcp", "x"), None);
+    }
 }

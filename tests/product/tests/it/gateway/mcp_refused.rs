@@ -31,6 +31,25 @@ async fn a_key_in_the_address_comes_from_a_secret_and_is_masked_in_both_forms() 
     office.tools(|tools| tools["notices"].to_string().contains(refused)).await;
 }
 
+/// Others take it as a part of their path.
+#[tokio::test]
+async fn a_key_in_the_path_comes_from_a_secret_and_is_masked_in_both_forms() {
+    let office = Office::open(json!({"headers": null})).await;
+    let (world, server) = (&office.world, &office.server);
+    world.cluster.secret("keys", &server.url(), &json!({"key": "pass/phrase of ours"})).await;
+    let written = "pass%2Fphrase%20of%20ours";
+    server.set_token(&format!("/{written}"));
+    let says = format!("Sent pass/phrase of ours as {written}.");
+    server.set_tool(reading("search"), ToolAnswer::Text(says));
+    let key = json!({"name": "key", "secret": {"name": "keys", "key": "key"}});
+    let url = format!("{}/{{key}}", server.url());
+    let entry = json!({"name": "tracker", "url": url, "query": [key]});
+    let patch = json!({"spec": {"mcpServers": [entry]}});
+    world.cluster.patch::<codebutler_crds::Repo>(world.cluster.team(), "shop", &patch).await;
+    let found = office.call_until(200, "k1", "search", json!({})).await;
+    assert_eq!(found["text"], "Sent [redacted:secret] as [redacted:secret].", "{found}");
+}
+
 #[tokio::test]
 async fn a_server_that_is_busy_has_not_run_the_call_and_says_when_to_come_again() {
     let office = Office::open(json!({"risk": [{"tools": ["*"], "risk": "Visible"}]})).await;
