@@ -188,6 +188,7 @@ impl HttpChannel {
         self.intake.note_sent(message);
         let url = parse_url(url)?;
         let mut own: HeaderMap = headers.into_iter().collect();
+        own.extend(self.intake.headers_of(message));
         own.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         own.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         insert_text(&mut own, "mcp-session-id", session);

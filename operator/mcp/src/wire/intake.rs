@@ -5,12 +5,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+use http::HeaderMap;
 use parking_lot::Mutex;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomResult, ServerJsonRpcMessage, ServerResult,
 };
 use serde_json::{Map, Value, json};
 
+use super::params::ParamHeaders;
 use super::repair::{answer_unreadable, parse_leniently};
 use crate::events::{EventSink, ProgressBook, ProgressStep, SessionEvent, cut_chars, cut_text};
 use crate::weight::weigh;
@@ -57,6 +59,7 @@ struct IntakeState {
     /// Requests of the server without an answer so far: their ids, by these as text.
     open: HashMap<String, Value>,
     refused: u64,
+    params: ParamHeaders,
 }
 
 pub(crate) struct Intake {
@@ -116,6 +119,21 @@ impl Intake {
             }
             ClientJsonRpcMessage::Notification(_) => {}
         }
+    }
+
+    /// Headers that a call of a tool needs beside those of each request.
+    pub(crate) fn headers_of(&self, message: &ClientJsonRpcMessage) -> HeaderMap {
+        let params = match message {
+            ClientJsonRpcMessage::Request(request) => match &request.request {
+                ClientRequest::CustomRequest(call) if call.method == "tools/call" => &call.params,
+                _ => &None,
+            },
+            _ => &None,
+        };
+        let params = params.as_ref().unwrap_or(&Value::Null);
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let arguments = params.get("arguments").unwrap_or(&Value::Null);
+        self.state.lock().params.of_call(name, arguments)
     }
 
     /// The messages in a line or event that the SDK has to see.
@@ -189,6 +207,9 @@ impl Intake {
             return sort_discovery(&mut state, id, &result);
         }
         if state.initialize.as_deref() != Some(&text_of(id)) {
+            if state.greeting.as_ref().is_some_and(|greeting| greeting.protocol == STATELESS) {
+                state.params.learn(&result);
+            }
             answer["result"] = Value::Object(Map::from_iter([(RESULT_KEY.to_owned(), result)]));
             return answer;
         }

@@ -5,6 +5,7 @@ mod dialer;
 pub(crate) mod events_http;
 pub(crate) mod http;
 mod intake;
+mod params;
 mod pipe;
 mod repair;
 mod sse;

@@ -57,7 +57,9 @@ fn answer(message: &Value) -> Value {
             "_meta": {format!("{META}/serverInfo"): {"name": "painter", "version": "2.0"}},
         }),
         "tools/list" => json!({
-            "tools": [{"name": "paint", "inputSchema": {"type": "object"}}],
+            "tools": [{"name": "paint", "inputSchema": {
+                "type": "object", "properties": {"what": {"type": "string", "x-mcp-header": "What"}},
+            }}],
             "ttlMs": 60000, "cacheScope": "private",
         }),
         "tools/call" => match params["name"].as_str() {
@@ -128,6 +130,7 @@ fn respond(headers: &HeaderMap, message: &Value) -> Response {
     let fits = header("mcp-protocol-version") == Some(VERSION)
         && header("mcp-method") == message["method"].as_str()
         && header("mcp-name") == named
+        && header("mcp-param-what") == (named == Some("paint")).then_some("sky")
         && header("mcp-session-id").is_none();
     if !fits && !is_start {
         return response(400, &error(message, -32_020, "Header mismatch"));

@@ -1,0 +1,123 @@
+//! Arguments of calls that servers of stateless versions want in headers, too: those whose schema says
+//! `x-mcp-header`.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+/// Field of a schema that names the header.
+const FIELD: &str = "x-mcp-header";
+/// Tools with headers, headers of one, and how deep in its schema they are looked for.
+const TOOLS: usize = 5000;
+const HEADERS: usize = 16;
+const DEPTH: usize = 8;
+
+/// An argument's place among the arguments, and its header.
+type WantedHeader = (Vec<String>, HeaderName);
+
+/// The headers that calls of tools have, by the tool's name.
+#[derive(Default)]
+pub(super) struct ParamHeaders(HashMap<String, Vec<WantedHeader>>);
+
+impl ParamHeaders {
+    /// Learns from a page of a list of tools.
+    pub(super) fn learn(&mut self, result: &Value) {
+        let tools = result.get("tools").and_then(Value::as_array);
+        for tool in tools.into_iter().flatten() {
+            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            let mut wanted = Vec::new();
+            collect_headers(tool.pointer("/inputSchema/properties"), &mut Vec::new(), &mut wanted);
+            if wanted.is_empty() {
+                self.0.remove(name);
+            } else if self.0.len() < TOOLS || self.0.contains_key(name) {
+                self.0.insert(name.to_owned(), wanted);
+            }
+        }
+    }
+
+    /// The headers of a call with these arguments.
+    pub(super) fn of_call(&self, tool: &str, arguments: &Value) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (path, name) in self.0.get(tool).into_iter().flatten() {
+            let value = path.iter().try_fold(arguments, |value, field| value.get(field));
+            if let Some(value) = value.and_then(write_value) {
+                headers.insert(name.clone(), value);
+            }
+        }
+        headers
+    }
+}
+
+fn collect_headers(
+    properties: Option<&Value>,
+    path: &mut Vec<String>,
+    wanted: &mut Vec<WantedHeader>,
+) {
+    let Some(properties) = properties.and_then(Value::as_object).filter(|_| path.len() < DEPTH)
+    else {
+        return;
+    };
+    for (name, schema) in properties {
+        path.push(name.clone());
+        let header = schema.get(FIELD).and_then(Value::as_str);
+        let header = header.and_then(|name| HeaderName::try_from(format!("mcp-param-{name}")).ok());
+        if let Some(header) = header.filter(|_| wanted.len() < HEADERS) {
+            wanted.push((path.clone(), header));
+        }
+        collect_headers(schema.get("properties"), path, wanted);
+        path.pop();
+    }
+}
+
+/// A plain value in the protocol's form: base64 where a header can't hold it as it is.
+fn write_value(value: &Value) -> Option<HeaderValue> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        _ => return None,
+    };
+    let is_plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
+        && text.trim() == text
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    let text = if is_plain { text } else { format!("=?base64?{}?=", STANDARD.encode(&text)) };
+    HeaderValue::try_from(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn marked_arguments_become_headers_in_a_form_that_fits() {
+        let mut params = ParamHeaders::default();
+        let schema = json!({"properties": {
+            "owner": {"x-mcp-header": "Owner"},
+            "at": {"properties": {"page": {"x-mcp-header": "page"}, "deep": {"x-mcp-header": "deep"}}},
+            "bad": {"x-mcp-header": "two words"}, "list": {"x-mcp-header": "list"},
+        }});
+        params.learn(&json!({"tools": [{"name": "find", "inputSchema": schema}, {"name": 7}, {}]}));
+        let of = |arguments: Value| {
+            let headers = params.of_call("find", &arguments);
+            let text = |name: &str| {
+                headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+            };
+            (text("mcp-param-owner"), text("mcp-param-page"), headers.len())
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let usual =
+            json!({"owner": "acme", "at": {"page": 2, "deep": null}, "list": [], "bad": "x"});
+        assert_eq!(of(usual), (some("acme"), some("2"), 2));
+        assert_eq!(of(json!({"owner": "é\r\n"})), (some("=?base64?w6kNCg==?="), None, 1));
+        assert_eq!(of(json!({"owner": " a"})).0, some("=?base64?IGE=?="));
+        assert_eq!(of(json!(null)), (None, None, 0));
+        assert!(params.of_call("other", &json!({"owner": "acme"})).is_empty());
+        // It has none any more.
+        params.learn(&json!({"tools": [{"name": "find"}]}));
+        assert!(params.of_call("find", &json!({"owner": "acme"})).is_empty());
+    }
+}
