@@ -302,21 +302,46 @@ async fn greet_server(
     };
     loop {
         let error = match greet_http(channel(), &url, &setup, intake).await {
+            Ok(greeted) if may_ask_only_stateless(&setup, intake) => {
+                let trying = Box::pin(try_stateless(channel(), &url, setup, intake));
+                return Ok(trying.await.unwrap_or(greeted));
+            }
             Ok(greeted) => return Ok(greeted),
             Err(error) => error,
         };
         match setup.declares.plainer().filter(|_| error.refuses_capabilities()) {
             Some(plainer) => setup.declares = plainer,
             None if error.may_be_stateless() || intake.strange_version().is_some() => {
-                setup.is_stateless = true;
-                let transport = WorkerTransport::spawn(http_worker(channel(), &url, &setup));
-                let greeted = serve(transport, &setup, intake).await;
                 // What it said first is the better reason.
-                return greeted.map(|running| (running, None)).map_err(|_| error);
+                let trying = Box::pin(try_stateless(channel(), &url, setup, intake));
+                return trying.await.ok_or(error);
             }
             None => return Err(error),
         }
     }
+}
+
+/// True for a remote server without sessions: the same SDKs speak the newer version at the same address, and only there
+/// can such a server ask people or models.
+fn may_ask_only_stateless(setup: &SessionSetup, intake: &Intake) -> bool {
+    let has_way =
+        intake.has_session.load(Ordering::SeqCst) || intake.is_heard.load(Ordering::SeqCst);
+    !setup.is_stateless && !has_way && (setup.questions.is_some() || setup.sampling.is_some())
+}
+
+/// Speaks to a remote server in the version without sessions, if it knows it.
+async fn try_stateless(
+    channel: HttpChannel,
+    url: &Url,
+    mut setup: SessionSetup,
+    intake: &Arc<Intake>,
+) -> Option<GreetedServer> {
+    setup.is_stateless = true;
+    let transport = WorkerTransport::spawn(http_worker(channel, url, &setup));
+    let greeting = serve(transport, &setup, intake);
+    // A server may leave a request unanswered that it does not know.
+    let greeted = tokio::time::timeout(setup.limits.start / 3, greeting).await;
+    greeted.ok()?.ok().map(|running| (running, None))
 }
 
 /// The SDK's side of streamable HTTP.

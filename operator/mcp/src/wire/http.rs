@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
@@ -78,6 +78,15 @@ impl HttpFault {
     /// True where the server has not looked at the request for want of a sign-in or a right.
     pub(crate) const fn is_about_credentials(&self) -> bool {
         matches!(self, Self::SignIn { .. } | Self::Scope { .. })
+    }
+
+    /// True where the server has answered that it does not take the request, and would do so again.
+    const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Dial(_) | Self::SignIn { .. } | Self::Scope { .. } => false,
+            Self::Status { status, .. } => !matches!(status, 408 | 429 | 502..=504),
+            Self::Form(_) => true,
+        }
     }
 }
 
@@ -204,6 +213,9 @@ impl HttpChannel {
         }
         let session_id = response.headers().get("mcp-session-id");
         let session_id = session_id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if session_id.is_some() {
+            self.intake.has_session.store(true, Ordering::SeqCst);
+        }
         if has_type(&response, "text/event-stream") {
             let intake = Arc::clone(&self.intake);
             let events = events_for_sdk(response.into_body(), intake, self.message_bytes);
@@ -303,7 +315,23 @@ impl StreamableHttpClient for HttpChannel {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> SdkResult<StreamableHttpPostResponse> {
-        self.post(&uri, &message, session_id.as_deref(), custom_headers).await
+        let posted = self.post(&uri, &message, session_id.as_deref(), custom_headers).await;
+        let is_refused = match &posted {
+            Ok(answer) => matches!(answer, StreamableHttpPostResponse::Accepted),
+            Err(StreamableHttpError::Client(fault)) => fault.is_refusal(),
+            Err(_) => false,
+        };
+        match &message {
+            // Most servers know no such request: no failure of theirs, and nothing for the log.
+            ClientJsonRpcMessage::Request(request)
+                if is_refused && matches!(request.request, ClientRequest::DiscoverRequest(_)) =>
+            {
+                let id = serde_json::to_value(&request.id).ok();
+                let answer = error_answer(id.as_ref(), UNKNOWN_METHOD, "no such method");
+                in_post_form(vec![answer], None)
+            }
+            _ => posted,
+        }
     }
 
     async fn delete_session(

@@ -69,6 +69,8 @@ pub(crate) struct Intake {
     pub questions: AtomicUsize,
     /// True once there is a way on which the server can speak without being asked.
     pub is_heard: AtomicBool,
+    /// True once a remote server has begun a session.
+    pub has_session: AtomicBool,
     server_requests: usize,
     state: Mutex<IntakeState>,
 }
@@ -76,8 +78,9 @@ pub(crate) struct Intake {
 impl Intake {
     pub(crate) fn new(events: EventSink, server_requests: usize) -> Self {
         let (progress, questions) = (ProgressBook::default(), AtomicUsize::new(0));
-        let (is_heard, state) = (AtomicBool::new(false), Mutex::default());
-        Self { events, progress, questions, is_heard, server_requests, state }
+        let (is_heard, has_session) = (AtomicBool::new(false), AtomicBool::new(false));
+        let state = Mutex::default();
+        Self { events, progress, questions, is_heard, has_session, server_requests, state }
     }
 
     pub(crate) fn greeting(&self) -> Option<ServerGreeting> {
@@ -96,6 +99,7 @@ impl Intake {
             ClientJsonRpcMessage::Request(request) => match request.request {
                 ClientRequest::InitializeRequest(_) => {
                     state.initialize = Some(request.id.to_string());
+                    state.discover = None;
                     if state.greeting.is_some() {
                         drop(state);
                         self.events.put(SessionEvent::Restarted);

@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::dialer::LocalDialer;
-use super::scripted::{Next, start_raw};
+use super::scripted::{Next, greeting, start_raw};
 
 const VERSION: &str = "2026-07-28";
 const META: &str = "io.modelcontextprotocol";
 
-struct Colors;
+struct ColorAnswers;
 
 #[async_trait]
-impl QuestionHandler for Colors {
+impl QuestionHandler for ColorAnswers {
     async fn ask(&self, question: ServerQuestion) -> QuestionAnswer {
         assert!(matches!(question, ServerQuestion::Form { message, .. } if message == "Which?"));
         QuestionAnswer::Accepted(json!({"color": "green"}))
@@ -30,7 +30,7 @@ impl QuestionHandler for Colors {
 }
 
 fn setup() -> SessionSetup {
-    let questions = Some(Arc::new(Colors) as Arc<dyn QuestionHandler>);
+    let questions = Some(Arc::new(ColorAnswers) as Arc<dyn QuestionHandler>);
     SessionSetup { client_name: "tests".into(), questions, ..SessionSetup::default() }
 }
 
@@ -97,8 +97,16 @@ fn paint(params: &Value) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
+/// Versions that a server speaks over HTTP.
+#[derive(Clone, Copy, PartialEq)]
+enum SpokenVersions {
+    New,
+    Both,
+    Old,
+}
+
 /// Starts the server over HTTP; it keeps the methods that it was asked for.
-async fn start(asked: Arc<Mutex<Vec<String>>>) -> String {
+async fn start(speaks: SpokenVersions, asked: Arc<Mutex<Vec<String>>>) -> String {
     let app = Router::new().fallback(move |request: Request| {
         let asked = Arc::clone(&asked);
         async move {
@@ -106,7 +114,7 @@ async fn start(asked: Arc<Mutex<Vec<String>>>) -> String {
             let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
             let message: Value = serde_json::from_slice(&body).unwrap_or_default();
             asked.lock().push(message["method"].as_str().unwrap_or_default().to_owned());
-            respond(&parts.headers, &message)
+            respond_to_old(speaks, &message).unwrap_or_else(|| respond(&parts.headers, &message))
         }
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -115,12 +123,27 @@ async fn start(asked: Arc<Mutex<Vec<String>>>) -> String {
     format!("http://{address}/mcp")
 }
 
+fn response(status: u16, body: &Value) -> Response {
+    let response = Response::builder().status(status).header("content-type", "application/json");
+    response.body(Body::from(body.to_string())).unwrap()
+}
+
+/// The answer to what belongs to older versions; it begins no session.
+fn respond_to_old(speaks: SpokenVersions, message: &Value) -> Option<Response> {
+    let result = |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    match message["method"].as_str()? {
+        _ if speaks == SpokenVersions::New => None,
+        "initialize" => Some(response(200, &result(greeting("2025-06-18")))),
+        "notifications/initialized" => Some(response(202, &json!({}))),
+        "tools/list" if speaks == SpokenVersions::Old => {
+            Some(response(200, &result(json!({"tools": [{"name": "old"}]}))))
+        }
+        _ if speaks == SpokenVersions::Old => Some(response(404, &json!({"detail": "Not found"}))),
+        _ => None,
+    }
+}
+
 fn respond(headers: &HeaderMap, message: &Value) -> Response {
-    let response = |status: u16, body: &Value| {
-        let response =
-            Response::builder().status(status).header("content-type", "application/json");
-        response.body(Body::from(body.to_string())).unwrap()
-    };
     if message.is_null() {
         return response(405, &json!({}));
     }
@@ -166,12 +189,30 @@ async fn use_server(session: &ServerSession) {
     assert!(call(session, "unasked").await.is_err_and(|error| error.is_answer()));
 }
 
+async fn open(speaks: SpokenVersions, asked: &Arc<Mutex<Vec<String>>>) -> ServerSession {
+    let url = start(speaks, Arc::clone(asked)).await.parse().unwrap();
+    let link = ServerLink::Http { dialer: LocalDialer::new(), url, headers: HeaderMap::new() };
+    ServerSession::open(link, setup()).await.unwrap().0
+}
+
+/// With the usual settings of the SDK, a server can ask nothing of clients of older versions.
+#[tokio::test]
+async fn a_remote_server_that_begins_no_session_is_spoken_to_without_where_it_knows_that() {
+    let asked = Arc::default();
+    let session = open(SpokenVersions::Both, &asked).await;
+    use_server(&session).await;
+    session.close().await;
+
+    let session = open(SpokenVersions::Old, &asked).await;
+    assert_eq!(session.facts().protocol, "2025-06-18");
+    assert_eq!(session.list_tools().await.unwrap().items[0].name, "old");
+    session.close().await;
+}
+
 #[tokio::test]
 async fn a_remote_server_without_sessions_is_found_out_and_used() {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let url = start(Arc::clone(&asked)).await.parse().unwrap();
-    let link = ServerLink::Http { dialer: LocalDialer::new(), url, headers: HeaderMap::new() };
-    let (session, _events) = ServerSession::open(link, setup()).await.unwrap();
+    let session = open(SpokenVersions::New, &asked).await;
     use_server(&session).await;
     session.close().await;
     let asked: Vec<String> = asked.lock().iter().filter(|one| !one.is_empty()).cloned().collect();
@@ -205,6 +246,19 @@ async fn a_server_that_asks_without_end_is_given_up() {
     let (session, _events) = ServerSession::open(link, setup).await.unwrap();
     let said = call(&session, "endless").await.unwrap_err().to_string();
     assert!(said.contains("it has asked 10 times for more"), "{said}");
+}
+
+#[tokio::test]
+async fn all_questions_of_a_call_share_its_time_limit() {
+    let link = start_raw(|message, output| {
+        output.line(&answer(message));
+        Next::GoOn
+    });
+    let mut setup = SessionSetup { is_stateless: true, ..setup() };
+    setup.limits.call_total = std::time::Duration::from_secs(1);
+    let (session, _events) = ServerSession::open(link, setup).await.unwrap();
+    let late = call(&session, "endless").await;
+    assert!(matches!(late, Err(McpError::Timeout { .. })), "{late:?}");
 }
 
 #[tokio::test]
