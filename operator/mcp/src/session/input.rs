@@ -8,15 +8,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::ServerAnswers;
 use crate::error::McpError;
+use crate::events::cut_text;
 
-/// Questions in one result.
+/// Most questions that one result may have.
 const QUESTIONS: usize = 8;
 /// Pause before a request is sent again whose server asked for nothing but that.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Code of an error that says that a server's request was refused here.
 const REFUSED: i64 = -1;
 
-/// What a server wants to know before it goes on with a request.
+/// Input that a server wants before it goes on with a request.
 pub(super) struct WantedInput {
     requests: Map<String, Value>,
     /// Goes back to the server as it is.
@@ -60,6 +61,7 @@ impl WantedInput {
             let asked = request.get("params").unwrap_or(&Value::Null);
             let answer = answers.answer(method, asked, cancel).await;
             let answer = answer.map_err(|error| {
+                let method = cut_text(method);
                 refuse(format!("its question `{method}` is not answered: {}", error.message))
             })?;
             given.insert(name, answer);

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(of(json!({"owner": " a"})).0, some("=?base64?IGE=?="));
         assert_eq!(of(json!(null)), (None, None, 0));
         assert!(params.of_call("other", &json!({"owner": "acme"})).is_empty());
-        // It has none any more.
+        // A list that is read anew has the last word.
         params.learn(&json!({"tools": [{"name": "find"}]}));
         assert!(params.of_call("find", &json!({"owner": "acme"})).is_empty());
     }

@@ -20,8 +20,14 @@ use crate::place::ServerPlace;
 use crate::questions::sampling::SessionSampling;
 use crate::questions::{SessionCallers, SessionQuestions};
 
-/// Time for a program in a pod to answer: `npx` and `uvx` load it first.
-const PROGRAM_START: Duration = Duration::from_mins(2);
+/// Time for a program in a pod to answer, as the SDKs' own clients have it, and where one like `npx` loads it first.
+const PROGRAM_START: Duration = Duration::from_mins(1);
+const LOADED_START: Duration = Duration::from_mins(2);
+/// Commands that load a program from elsewhere before they start it, or take long to start.
+const LOADERS: [&str; 19] = [
+    "npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uvx", "uv", "pip", "pip3", "pipx", "go",
+    "cargo", "dotnet", "dnx", "java", "mvn", "gradle",
+];
 /// Interval at which it is said that a program is waited for, and the words for that.
 const LOOK: Duration = Duration::from_secs(2);
 const LOADING: &str = "its program has not answered yet";
@@ -145,6 +151,12 @@ fn own_roots(place: &ServerPlace) -> Vec<Url> {
     root.into_iter().collect()
 }
 
+/// Time that the program of a command has to answer. A script of a shell is looked at word by word.
+fn start_limit(command: &[String]) -> Duration {
+    let mut words = command.iter().flat_map(|part| part.split([' ', '\n', ';', '&', '|', '/']));
+    if words.any(|word| LOADERS.contains(&word)) { LOADED_START } else { PROGRAM_START }
+}
+
 fn setup_session(
     place: &ServerPlace,
     questions: Arc<dyn QuestionHandler>,
@@ -160,7 +172,11 @@ fn setup_session(
         declares: DeclaredCapabilities::All,
         is_stateless: false,
         limits: SessionLimits {
-            start: if place.spec.image.is_some() { PROGRAM_START } else { usual.start },
+            start: if place.spec.image.is_some() {
+                start_limit(&place.spec.command)
+            } else {
+                usual.start
+            },
             call_idle: Duration::from_secs(place.spec.call_seconds.into()),
             ..usual
         },
@@ -198,9 +214,15 @@ mod tests {
             let spec = serde_json::from_value(spec).unwrap();
             setup_look(&ServerPlace::new(&repo, &spec, None)).limits.start
         };
-        let program =
-            json!({"name": "files", "image": "node:22", "command": ["npx", "-y", "files"]});
-        assert_eq!(start(program), PROGRAM_START);
+        let program = |command: serde_json::Value| {
+            start(json!({"name": "files", "image": "node:22", "command": command}))
+        };
+        assert_eq!(program(json!(["npx", "-y", "files"])), LOADED_START);
+        assert_eq!(
+            program(json!(["sh", "-c", "cd /srv && exec /usr/bin/uvx files"])),
+            LOADED_START
+        );
+        assert_eq!(program(json!(["/srv/files", "--mode=npx"])), PROGRAM_START);
         let remote = json!({"name": "docs", "url": "https://docs.example/mcp"});
         assert_eq!(start(remote), SessionLimits::default().start);
     }
