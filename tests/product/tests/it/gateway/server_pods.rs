@@ -62,6 +62,7 @@ def look(arguments):
         "tree": os.path.exists("/workspace"),
     }
 print("starting", file=sys.stderr, flush=True)
+list_takes = 0
 for line in sys.stdin:
     message = json.loads(line)
     method = message.get("method")
@@ -73,14 +74,27 @@ for line in sys.stdin:
         error = {"code": -32603, "message": 'Unrecognized field "form" (class ClientCapabilities$Elicitation)'}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
         continue
-    if method == "initialize":
+    if method == "initialize" and "NEWEST" in os.environ:
+        error = {"code": -32022, "message": "Unsupported protocol version"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
+    if method == "server/discover":
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete",
+                  "ttlMs": 0, "cacheScope": "private"}
+    elif method == "initialize":
         result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
                   "serverInfo": {"name": "acme", "version": "1.2"}}
     elif method == "tools/list":
+        time.sleep(list_takes)
+        list_takes = 0
         result = {"tools": [{"name": "look", "description": "Looks", "inputSchema": {"type": "object"},
                              "annotations": {"readOnlyHint": True}}]}
     elif method == "tools/call" and "sleep" in message["params"]["arguments"]:
         time.sleep(message["params"]["arguments"]["sleep"])
+        if "changes" in message["params"]["arguments"]:
+            list_takes = message["params"]["arguments"]["changes"]
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
+            time.sleep(2)
         result = {"content": [{"type": "text", "text": "slept well"}]}
     elif method == "tools/call":
         seen = look(message["params"]["arguments"])

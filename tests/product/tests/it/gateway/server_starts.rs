@@ -117,6 +117,20 @@ async fn a_program_that_refuses_what_is_declared_is_started_again_and_told_less(
     node.end().await;
 }
 
+#[tokio::test]
+async fn a_program_that_knows_no_initialize_is_started_again_without() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let mut newest = server("db");
+    newest["env"] = json!([{"name": "NEWEST", "value": "1"}]);
+    let node = Node::start(json!([newest])).await;
+    allow_servers(&node.world).await;
+    let slept = |status, answer: &Value| status == 200 && answer.to_string().contains("slept well");
+    node.call_until("k", json!({"sleep": 0}), slept).await;
+    node.end().await;
+}
+
 /// A regression: each call of a program that hangs waited for its whole time limit, and it was never started anew.
 #[tokio::test]
 async fn a_program_that_hangs_is_started_anew() {
