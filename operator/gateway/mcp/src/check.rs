@@ -32,6 +32,11 @@ pub(crate) enum EntryError {
     /// The URL can't be parsed, such as one with a port that is no number.
     #[error("its `url` is no URL: {0}")]
     Url(#[from] url::ParseError),
+    /// A place in the path of `url` that nothing fills.
+    #[error(
+        "its `url` has `{{{0}}}` in its path, and `query` has no entry of that name: add it, or correct the name"
+    )]
+    Place(String),
     /// The host is one that a Repo may not name.
     #[error("its `url` can't be used: {0}")]
     Host(#[from] EgressRefusal),
@@ -101,6 +106,9 @@ fn check_fields(repo: &Repo, spec: &McpServerSpec) -> Result<(), EntryError> {
     if spec.image.is_some() && program.is_empty() {
         return Err(EntryError::Command);
     }
+    if let Some(name) = find_open_place(spec) {
+        return Err(EntryError::Place(name));
+    }
     let header = |name: &str| HeaderName::try_from(name).is_err();
     if let Some(unfit) = spec.headers.iter().find(|value| header(&value.name)) {
         return Err(EntryError::Header(unfit.name.clone()));
@@ -114,6 +122,15 @@ fn check_fields(repo: &Repo, spec: &McpServerSpec) -> Result<(), EntryError> {
         NamePatterns::new(&rule.tools)?;
     }
     Ok(())
+}
+
+/// A name in braces in the path of `url` for which `query` has no entry.
+fn find_open_place(spec: &McpServerSpec) -> Option<String> {
+    let url = Url::parse(spec.url.as_deref()?).ok()?;
+    // Braces are written so by the parser.
+    let places = url.path().split("%7B").skip(1).filter_map(|rest| rest.split_once("%7D"));
+    let mut names = places.map(|(name, _)| name);
+    names.find(|name| !spec.query.iter().any(|value| value.name == *name)).map(str::to_owned)
 }
 
 /// The tools that an entry lets roles use.
@@ -151,6 +168,10 @@ mod tests {
                 "`redirect_uri` can't be set in `oauth.parameters`",
             ),
             (
+                json!([{"name": "a", "url": "https://a.example/{one}/{two}", "query": [{"name": "one", "value": "x"}]}]),
+                "its `url` has `{two}` in its path",
+            ),
+            (
                 json!([{"name": "a", "url": "https://a.example", "tools": {"deny": ["x["]}}]),
                 "`x[` is no pattern",
             ),
@@ -163,5 +184,7 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert_eq!(check(&json!([image(json!(["npx", "-y"]))])), Ok(()));
+        let filled = json!({"name": "a", "url": "https://a.example/{one}?b={two}", "query": [{"name": "one", "value": "x"}]});
+        assert_eq!(check(&json!([filled])), Ok(()));
     }
 }

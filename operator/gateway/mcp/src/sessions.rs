@@ -48,9 +48,6 @@ const REMEMBERED: usize = 1024;
 const LOG: usize = 120;
 /// A failure holds for those that waited for the same start.
 const RECENT: Duration = Duration::from_secs(3);
-/// A remote server that fails so soon is asked once more, after a pause.
-const MOMENT: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(300);
 /// A list that was asked for in the background is not asked for again so soon after a failure.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Shortest time between two readings of a list that its server says has changed.
@@ -72,6 +69,8 @@ pub struct OpenSession {
     used: Mutex<Instant>,
     /// Time at which it has last answered a ping, or its greeting.
     proven: Mutex<Instant>,
+    /// True until somebody has learned that the server has lost what it remembered.
+    renewed: AtomicBool,
     /// True if the server has announced a change of its list since it was read.
     stale: AtomicBool,
     listing: tokio::sync::Mutex<()>,
@@ -102,6 +101,11 @@ impl SessionUse {
     pub fn secrets(&self) -> Vec<String> {
         self.0.secrets()
     }
+
+    /// True once after the server has lost what it remembered of earlier calls.
+    pub fn take_renewal(&self) -> bool {
+        self.0.renewed.swap(false, Ordering::SeqCst)
+    }
 }
 
 impl Drop for SessionUse {
@@ -130,6 +134,8 @@ struct PoolState {
     open: HashMap<SessionKey, Arc<OpenSession>>,
     /// Sessions whose pods have old Secrets, and since when: their calls end before those are replaced.
     retiring: Vec<(Arc<OpenSession>, Instant)>,
+    /// Sessions whose programs have ended, or were ended, while they were in use.
+    lost: RecentMap<SessionKey, ()>,
     failed: RecentMap<SessionKey, (Instant, String, SharedFailure)>,
     lists: RecentMap<SessionKey, (String, Arc<ServerList>)>,
     /// Entries of servers whose lists were looked for on disk.
@@ -182,6 +188,7 @@ impl SessionPool {
         let state = PoolState {
             open: HashMap::new(),
             retiring: Vec::new(),
+            lost: RecentMap::new(REMEMBERED),
             failed: RecentMap::new(REMEMBERED),
             lists: RecentMap::new(REMEMBERED),
             recalled: RecentMap::new(REMEMBERED),
@@ -220,6 +227,8 @@ impl SessionPool {
             // Its program is ended, and begins anew.
             tracing::warn!(server = place.spec.name, "server_ping_unanswered");
             self.drop_session(&open);
+            // At once: a call that came after the ping would keep the program for all of its time limit.
+            Box::pin(open.session().close()).await;
         }
         let (pool, place) = (self.clone(), place.clone());
         let starting = self.0.tasks.spawn(async move { Box::pin(pool.start(&place)).await });
@@ -287,7 +296,7 @@ impl SessionPool {
 
     /// Ends a session that is of no use any more; the next use opens another one.
     pub fn drop_session(&self, open: &SessionUse) {
-        self.remove(&open.0);
+        self.remove(&open.0, true);
     }
 
     /// Forgets all sessions at the end of the term, without a word to their servers.
@@ -303,16 +312,23 @@ impl SessionPool {
         if !open.session.is_closed() && open.fingerprint == place.fingerprint() {
             return Some(SessionUse::new(Arc::clone(open)));
         }
+        let is_lost = open.session.is_closed() && open.pod.is_some();
         // The session's own task closes it once it sees that it is not in the list any more.
         state.open.remove(&place.key);
+        if is_lost {
+            state.lost.insert(place.key.clone(), ());
+        }
         self.0.metrics.mcp_sessions(state.open.len());
         None
     }
 
-    fn remove(&self, open: &Arc<OpenSession>) {
+    fn remove(&self, open: &Arc<OpenSession>, is_lost: bool) {
         let mut state = self.0.state.lock();
         if state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open)) {
             state.open.remove(&open.key);
+            if is_lost && open.pod.is_some() {
+                state.lost.insert(open.key.clone(), ());
+            }
             self.0.metrics.mcp_sessions(state.open.len());
         }
     }
@@ -320,21 +336,6 @@ impl SessionPool {
     fn holds(&self, open: &Arc<OpenSession>) -> bool {
         let state = self.0.state.lock();
         state.open.get(&open.key).is_some_and(|known| Arc::ptr_eq(known, open))
-    }
-
-    /// One failure of a remote server is no news, as in a look: it is asked once more before it counts as away.
-    async fn connect_surely(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
-        let begun = Instant::now();
-        match self.connect(place).await {
-            Err(LinkError::Server(error))
-                if place.spec.url.is_some() && begun.elapsed() < MOMENT =>
-            {
-                tracing::info!(server = place.spec.name, %error, "server_connection_retried");
-                tokio::time::sleep(PAUSE).await;
-                self.connect(place).await
-            }
-            connected => connected,
-        }
     }
 
     async fn connect_once(
@@ -365,6 +366,7 @@ impl SessionPool {
             running: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             proven: Mutex::new(Instant::now()),
+            renewed: AtomicBool::new(false),
             stale: AtomicBool::new(true),
             listing: tokio::sync::Mutex::default(),
             unread: Mutex::default(),
@@ -372,6 +374,7 @@ impl SessionPool {
         let used = SessionUse::new(Arc::clone(&open));
         {
             let mut state = parts.state.lock();
+            open.renewed.store(state.lost.remove(&place.key).is_some(), Ordering::SeqCst);
             state.open.insert(place.key.clone(), Arc::clone(&open));
             parts.metrics.mcp_sessions(state.open.len());
         }
@@ -440,6 +443,7 @@ impl SessionPool {
                             tracing::debug!(%error, "server_list_refresh_failed");
                         }
                     }
+                    Some(SessionEvent::Restarted) => open.renewed.store(true, Ordering::SeqCst),
                     Some(SessionEvent::Log { level, text, .. }) => self.show_log(&open, &level, &text),
                     Some(event) => tracing::debug!(server = open.key.server, ?event, "server_event_received"),
                 },
@@ -455,7 +459,7 @@ impl SessionPool {
             }
             self.keep_pod_in_use(&open).await;
         }
-        self.remove(&open);
+        self.remove(&open, open.session.is_closed());
         // Calls under way end before it does.
         while open.running.load(Ordering::SeqCst) > 0 && !open.session.is_closed() {
             tokio::time::sleep(tick).await;

@@ -52,6 +52,9 @@ const STEPS: usize = 8;
 const START: usize = 160;
 /// The wait of a call for a list of tools that has to be read anew.
 const LISTED: Duration = Duration::from_secs(10);
+/// Said with the first result of a server that begins anew.
+const RENEWED: &str = "The server was started anew since it was last used: what it remembered of earlier calls, such as an open page or \
+                       a sign-in, is gone";
 /// Most bytes of a call's arguments.
 const ARGUMENTS: usize = 1 << 20;
 
@@ -360,6 +363,7 @@ impl CallRun {
         };
         if let Ok(result) = &mut outcome {
             result.notes.extend(nulls);
+            result.notes.extend(open.take_renewal().then(|| RENEWED.to_owned()));
         }
         let sent = SentCall {
             key: &self.call.key,

@@ -9,15 +9,36 @@ use super::{SessionPool, SessionUse};
 use crate::link::LinkError;
 use crate::place::ServerPlace;
 
+/// A remote server that fails so soon is asked once more, after a pause.
+const MOMENT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(300);
 /// Time that a program without a call has to answer a ping.
 const PING: Duration = Duration::from_secs(10);
 /// A program that has answered is not asked again so soon.
 const PROVEN: Duration = Duration::from_secs(30);
 
 impl SessionPool {
+    /// One failure of a remote server is no news, as in a look: it is asked once more before it counts as away.
+    pub(super) async fn connect_surely(
+        &self,
+        place: &ServerPlace,
+    ) -> Result<SessionUse, LinkError> {
+        let begun = Instant::now();
+        match self.connect(place).await {
+            Err(LinkError::Server(error))
+                if place.spec.url.is_some() && begun.elapsed() < MOMENT =>
+            {
+                tracing::info!(server = place.spec.name, %error, "server_connection_retried");
+                tokio::time::sleep(PAUSE).await;
+                self.connect(place).await
+            }
+            connected => connected,
+        }
+    }
+
     /// A program that refuses what this client declares is started once more, and told less. One that knows no
     /// `initialize` is started once more without it. Remote servers are asked again over the same link.
-    pub(super) async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
+    async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
         let (mut declares, mut first) = (DeclaredCapabilities::All, None);
         loop {
             let is_stateless = first.is_some();

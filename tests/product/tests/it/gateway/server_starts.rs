@@ -148,7 +148,56 @@ async fn a_program_that_hangs_is_started_anew() {
     let said = answer.to_string();
     assert!(status == 502 && said.contains("no answer to `tools/call` within 3 s"), "{said}");
     // It is asked whether it still answers, and is replaced.
-    node.call_until("again", json!({"sleep": 0}), slept).await;
+    let answer = node.call_until("again", json!({"sleep": 0}), slept).await;
+    assert!(answer["notes"].to_string().contains("was started anew"), "{answer}");
+    let (_, answer) = node.call("after", json!({"sleep": 0})).await;
+    assert!(answer.to_string().contains("slept well") && answer["notes"].is_null(), "{answer}");
+    node.end().await;
+}
+
+/// A regression: a program that wrote a long list anew answered no ping, and was ended as one that hangs.
+#[tokio::test]
+async fn a_program_that_writes_its_list_anew_does_not_hang() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let mut db = server("db");
+    db["env"] = json!([]);
+    let node = Node::start(json!([db])).await;
+    allow_servers(&node.world).await;
+    let slept = |status, answer: &Value| status == 200 && answer.to_string().contains("slept well");
+    node.call_until("first", json!({"sleep": 0}), slept).await;
+    // So long that the next call asks for a ping, which has to wait for the list.
+    let (_, answer) = node.call("long", json!({"sleep": 31, "changes": 15})).await;
+    assert!(answer.to_string().contains("slept well"), "{answer}");
+    let answer = node.call_until("next", json!({"sleep": 0}), slept).await;
+    assert!(answer["notes"].is_null(), "it was ended: {answer}");
+    node.end().await;
+}
+
+/// The gateway that comes next has no session of the one before, whose program has ended with it.
+#[tokio::test]
+async fn a_program_that_begins_anew_with_the_next_gateway_is_told_as_one() {
+    if needs_process_kubelet("its image is a script of the test") {
+        return;
+    }
+    let mut db = server("db");
+    db["env"] = json!([]);
+    let node = Node::start(json!([db])).await;
+    allow_servers(&node.world).await;
+    let slept = |status, answer: &Value| status == 200 && answer.to_string().contains("slept well");
+    let answer = node.call_until("first", json!({"sleep": 0}), slept).await;
+    assert!(answer["notes"].is_null(), "{answer}");
+    eventually("the call is counted", || async {
+        let status = node.known().1.status.clone().unwrap_or_default();
+        status.mcp.is_some_and(|mcp| mcp.servers.get("db").is_some_and(|known| known.calls > 0))
+    })
+    .await;
+    node.world.gateway.mcp.sessions.forget_all();
+    let answer = node.call_until("next", json!({"sleep": 0}), slept).await;
+    assert!(answer["notes"].to_string().contains("was started anew"), "{answer}");
+    let (_, answer) = node.call("last", json!({"sleep": 0})).await;
+    assert!(answer.to_string().contains("slept well") && answer["notes"].is_null(), "{answer}");
     node.end().await;
 }
 
