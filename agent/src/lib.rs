@@ -17,6 +17,7 @@
 //! - [`install`] copies this binary to where the toolbox's container waits for it.
 
 mod alive;
+mod animation;
 pub mod args;
 pub mod builds;
 pub mod decisions;

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use codebutler_wire::{SharedPicture, SlackTs, ThreadMessage};
 
 use super::{Agent, RunError};
+use crate::animation::model_url;
 use crate::gateway::GatewayError;
 use crate::transcript::ModelPicture;
 use codebutler_guides::text::clip_text;
@@ -14,13 +15,14 @@ const AT_ONCE: usize = 4;
 
 /// A picture of a message, as far as it could be fetched.
 enum FetchedPicture {
-    Shown(ModelPicture),
+    /// It is shown; with a sentence where that is not all of it.
+    Shown(ModelPicture, String),
     /// It can't be shown, for this reason.
     Unseen(String),
 }
 
 impl Agent {
-    /// Fetches the pictures of the messages, oldest first. If one can't be fetched, its message says why.
+    /// Fetches the pictures of the messages, oldest first. If one can't be fetched, or shown whole, its message says so.
     pub(super) async fn pictures(
         &self,
         messages: &mut [ThreadMessage],
@@ -35,8 +37,13 @@ impl Agent {
                     Some(format!("only the newest {AT_ONCE} are"))
                 } else {
                     match self.picture(&message.ts, picture).await? {
-                        FetchedPicture::Shown(picture) => {
-                            got.push(picture);
+                        FetchedPicture::Shown(shown, note) => {
+                            got.push(shown);
+                            if !note.is_empty() {
+                                let name = clip_text(&picture.name, 80);
+                                message.text =
+                                    format!("{}\n\n[picture {name}:{note}]", message.text);
+                            }
                             None
                         }
                         FetchedPicture::Unseen(why) => Some(why),
@@ -72,7 +79,7 @@ impl Agent {
             tracing::warn!(media_type = clip_text(&media_type, 40), "picture_invalid");
             return Ok(FetchedPicture::Unseen("it is no picture".to_owned()));
         }
-        let url = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-        Ok(FetchedPicture::Shown(ModelPicture { shown: clip_text(name, 80), url }))
+        let (url, note) = model_url(&media_type, &STANDARD.encode(&bytes));
+        Ok(FetchedPicture::Shown(ModelPicture { shown: clip_text(name, 80), url }, note))
     }
 }

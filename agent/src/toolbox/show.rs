@@ -10,6 +10,7 @@ use super::pixels::{
     ShrunkPicture, check_pixels, gif_sides, is_turned, picture_sides, shrink_picture,
 };
 use super::protocol::WorktreePicture;
+use crate::animation::first_frame;
 
 /// Largest picture, in bytes.
 const MAX_PICTURE: usize = 3 * 1024 * 1024;
@@ -20,7 +21,7 @@ const SIDE: u32 = 1_568;
 const MAX_SIDE: u32 = 8_000;
 const MAX_PIXELS: u64 = 32_000_000;
 
-/// A picture, the right way up. One that is too large for models is shown smaller.
+/// A picture, the right way up. One that is too large for models is shown smaller, an animation as its first frame.
 ///
 /// # Errors
 /// When it is too large and can't be made smaller.
@@ -38,6 +39,11 @@ pub(super) fn read_picture(
         sides: None,
     };
     let fits = length <= MAX_PICTURE;
+    if !fits && let Some(still) = first_frame(bytes) {
+        let mut picture = read_picture(at, media_type, &still.bytes)?;
+        picture.note = still.note() + &picture.note;
+        return Ok(picture);
+    }
     let is_long = picture_sides(bytes).is_some_and(|(width, height)| width.max(height) > MAX_SIDE);
     if fits && !is_long && !is_turned(bytes) {
         return Ok(whole());
@@ -107,6 +113,7 @@ mod tests {
     use image::{ImageFormat, Rgb, RgbImage};
 
     use super::*;
+    use crate::animation::tests::animation;
 
     fn noise(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
         let mut seed = 1_u32;
@@ -200,6 +207,13 @@ mod tests {
         let webp = [b"RIFF\0\0\0\0WEBP".as_slice(), &vec![0; MAX_PICTURE]].concat();
         let why = read_picture(&at, "image/webp", &webp).unwrap_err().to_string();
         assert!(why.contains("you do not see it") && why.contains("with Bash"), "{why}");
+        let small = animation(2);
+        assert_eq!(read_picture(&at, "image/gif", &small).unwrap().data, STANDARD.encode(&small));
+        let large = animation(MAX_PICTURE / 20);
+        assert!(large.len() > MAX_PICTURE, "{}", large.len());
+        let picture = read_picture(&at, "image/gif", &large).unwrap();
+        assert_eq!(picture.data, STANDARD.encode(animation(1)));
+        assert!(picture.note.starts_with(" It is an animation of "), "{}", picture.note);
         let broken = [b"\x89PNG\r\n\x1a\n".as_slice(), &vec![0; MAX_PICTURE]].concat();
         read_picture(&at, "image/png", &broken).unwrap_err();
     }

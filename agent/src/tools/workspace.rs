@@ -7,6 +7,7 @@ use super::{
     CallRisk, Handler, PushResult, RelayedRequest, RoleTool, StartedCall, ToolContext, ToolFailure,
     ToolOutcome, attachment, history,
 };
+use crate::animation::model_url;
 use crate::builds::BuildSlot;
 use crate::gateway::GatewayError;
 use crate::tool_args as args;
@@ -106,9 +107,10 @@ impl Handler for Read {
         match cx.toolbox.ask(ToolboxRequest::Read(args)).await? {
             ToolboxReply::Text(text) => Ok(ToolOutcome::plain(text)),
             ToolboxReply::Picture(WorktreePicture { media_type, data, shown, note, .. }) => {
-                let text =
-                    format!("`{shown}` follows as a picture, if you can be shown any.{note}");
-                let url = format!("data:{media_type};base64,{data}");
+                let (url, still) = model_url(&media_type, &data);
+                let text = format!(
+                    "`{shown}` follows as a picture, if you can be shown any.{still}{note}"
+                );
                 let record = TranscriptRecord::Picture(transcript::ModelPicture { shown, url });
                 Ok(ToolOutcome::plain(text).recording([record]))
             }

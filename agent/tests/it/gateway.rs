@@ -255,7 +255,10 @@ async fn picture(State(gateway): State<Gateway>, Query(wanted): Query<Pictured>)
     assert!(inner.messages.iter().any(offered));
     inner.pictures_got += 1;
     match inner.pictures.get(&wanted.id) {
-        Some(bytes) => ([("content-type", "image/png")], bytes.clone()).into_response(),
+        Some(bytes) => {
+            let kind = if bytes.starts_with(b"GIF8") { "image/gif" } else { "image/png" };
+            ([("content-type", kind)], bytes.clone()).into_response()
+        }
         None => refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "no such picture"),
     }
 }

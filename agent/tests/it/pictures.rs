@@ -1,9 +1,11 @@
 //! Pictures that people put into the conversation, for models that see and for those that don't.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use codebutler_wire::SharedPicture;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::world::{World, in_order, says};
+use crate::world::{World, calls, in_order, results, says};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0";
 
@@ -48,6 +50,41 @@ async fn a_model_that_sees_is_shown_what_people_send() {
     // Got once: what was taken is kept.
     assert_eq!(inner.pictures_got, 3);
     assert_eq!(inner.post_texts(), ["I see.", "Still."]);
+}
+
+/// A GIF of so many frames of one pixel.
+fn gif(frames: usize) -> Vec<u8> {
+    let frame = b"\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0";
+    let head = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff";
+    [&head[..], &frame.repeat(frames), b"\x3b"].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_animation_a_model_sees_the_first_frame_and_knows_it() {
+    let answers = vec![calls(&[("Read", json!({"path": "slack:F01"}))]), says("It opens a menu.")];
+    let mut world = World::new(in_order(answers)).await;
+    shows(&world, "look", &["a.gif"]);
+    {
+        let mut inner = world.gateway.lock();
+        inner.session.tools = vec!["Read".into()];
+        inner.pictures.insert("Fa.gif".to_owned(), gif(3));
+        inner.files.insert("F01".into(), ("demo.gif".into(), gif(2)));
+    }
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    let last = inner.asked.last().unwrap();
+    let parts = last.iter().filter_map(|message| message["content"].as_array()).flatten();
+    let urls: Vec<&str> = parts.filter_map(|part| part["image_url"]["url"].as_str()).collect();
+    let still = format!("data:image/gif;base64,{}", STANDARD.encode(gif(1)));
+    assert_eq!(urls, [&*still, &*still]);
+    let told = last[1].to_string();
+    let note = "[picture a.gif: It is an animation of 3 frames, of which the first one is shown.]";
+    assert!(told.contains(note), "{told}");
+    let read = results(last)[0];
+    assert!(
+        read.ends_with(" It is an animation of 2 frames, of which the first one is shown."),
+        "{read}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@ use codebutler_guides::voice::guard_fence;
 use codebutler_wire::{McpPicture, McpResult, McpSound};
 
 use super::super::{ToolContext, ToolFailure, ToolOutcome};
+use crate::animation::model_url;
 use crate::gateway::GatewayError;
 use crate::gateway::mcp::explain_refusal;
 use crate::toolbox::client::ToolboxError;
@@ -135,8 +136,8 @@ async fn fit_picture(
     let why = match asked {
         Ok(ToolboxReply::Picture(WorktreePicture { media_type, data, note, .. })) => {
             let shown = format!("picture {number} of the result");
-            let url = format!("data:{media_type};base64,{data}");
-            return Ok((ModelPicture { shown, url }, note));
+            let (url, still) = model_url(&media_type, &data);
+            return Ok((ModelPicture { shown, url }, still + &note));
         }
         Ok(ToolboxReply::Refused(why)) => why,
         Err(error) => {
