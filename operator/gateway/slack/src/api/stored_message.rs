@@ -57,8 +57,16 @@ pub(crate) struct SharedMessage {
     pub is_turned: bool,
     /// A picture with more pixels on a side than all models take.
     pub is_long: bool,
-    /// Recorded in Slack itself, as sound or as a video.
-    pub is_clip: bool,
+    /// Recorded in Slack itself.
+    pub clip: Option<RecordedClip>,
+}
+
+/// Kind of a clip that somebody recorded in Slack. Either may be in the container of a video.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordedClip {
+    Sound,
+    /// With pictures: of who speaks, or of a screen.
+    Video,
 }
 
 /// A smaller picture of a file, made by Slack: a JPEG or PNG, whatever the file is.
@@ -117,7 +125,11 @@ impl SharedMessage {
             is_long: ["original_w", "original_h"]
                 .iter()
                 .any(|side| value[*side].as_u64().is_some_and(|pixels| pixels > LONGEST)),
-            is_clip: matches!(value["subtype"].as_str(), Some("slack_audio" | "slack_video")),
+            clip: match value["subtype"].as_str() {
+                Some("slack_audio") => Some(RecordedClip::Sound),
+                Some("slack_video") => Some(RecordedClip::Video),
+                _ => None,
+            },
         }
     }
 
@@ -127,8 +139,13 @@ impl SharedMessage {
         // Slack does not know the voice messages of every phone.
         let is_unknown = matches!(&*self.mimetype, "application/octet-stream" | "application/ogg");
         // People speak in a clip that they record; its container is one that providers take as sound.
-        let is_spoken = self.is_clip && self.mimetype.starts_with("video/");
+        let is_spoken = self.clip.is_some() && self.mimetype.starts_with("video/");
         self.mimetype.starts_with("audio/") || is_spoken || (is_unknown && SOUNDS.contains(&&*end))
+    }
+
+    /// True for a recording with pictures, such as of a screen, of which the sound alone is taken.
+    pub(crate) fn is_half_heard(&self) -> bool {
+        self.clip == Some(RecordedClip::Video)
     }
 
     /// Reason why the file can't be had, by what Slack says of it.

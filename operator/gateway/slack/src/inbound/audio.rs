@@ -39,8 +39,7 @@ pub(crate) fn read_recordings(
         let about = describe_file(file);
         let said = &mut heard.text;
         if let Some(text) = inner.contents.get(repo, &heard_key(file)) {
-            let fence = find_fence(&text);
-            let _ = write!(said, "\n\n[recording {about}, written down]\n{fence}\n{text}\n{fence}");
+            said.push_str(&show_heard(file, &text));
             heard.shown = inner.hearings.shown(&key, &file.id).or(heard.shown);
             continue;
         }
@@ -67,4 +66,38 @@ pub(crate) fn read_recordings(
         );
     }
     heard
+}
+
+/// The words of a recording, as a role reads them.
+fn show_heard(file: &SharedMessage, text: &str) -> String {
+    let (about, fence) = (describe_file(file), find_fence(text));
+    let unseen = if file.is_half_heard() {
+        ". Only its sound: what it shows is not seen. Where that matters, ask for a screenshot"
+    } else {
+        ""
+    };
+    format!("\n\n[recording {about}, written down{unseen}]\n{fence}\n{text}\n{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_role_knows_that_it_does_not_see_what_a_clip_shows() {
+        let show = |kind: &str, subtype: &str| {
+            let file = json!({"id": "F1", "name": "clip", "mimetype": kind, "subtype": subtype});
+            show_heard(&serde_json::from_value(file).unwrap(), "See here.")
+        };
+        let clip = show("video/mp4", "slack_video");
+        assert!(
+            clip.contains("written down. Only its sound: what it shows is not seen."),
+            "{clip}"
+        );
+        assert!(clip.ends_with("ask for a screenshot]\n```\nSee here.\n```"), "{clip}");
+        let voice = show("video/mp4", "slack_audio");
+        assert!(voice.ends_with("written down]\n```\nSee here.\n```"), "{voice}");
+    }
 }

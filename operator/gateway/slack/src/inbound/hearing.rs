@@ -338,13 +338,7 @@ impl RecordingWork {
 
     /// Posts the transcript, retrying for a while: it is paid for.
     async fn show_patiently(&self, inner: &Inner, text: &str) -> Option<SlackTs> {
-        let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
-        let quoted = if quoted.is_empty() { "_nothing_".to_owned() } else { quoted.join("\n") };
-        let seconds = recording::HOLD.as_secs();
-        let words = format!(
-            ":studio_microphone: What I understood:\n{quoted}\nIs it wrong? Write what it should be: your next message \
-             corrects it. In {seconds} seconds a role goes on with it."
-        );
+        let words = show_understood(&self.file, text);
         let (thread, key) = (ThreadKey::from(&self.thread), heard_key(&self.file));
         for pause in PAUSES.iter().map(Some).chain([None]) {
             match show_transcript(inner, &thread, (&key, &self.user), &words).await {
@@ -412,5 +406,41 @@ impl RecordingWork {
             tracing::warn!(%error, "transcript_lookup_failed");
             HearingEnd::Later
         })
+    }
+}
+
+/// The message in which people see what was understood.
+fn show_understood(file: &SharedMessage, text: &str) -> String {
+    let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+    let quoted = if quoted.is_empty() { "_nothing_".to_owned() } else { quoted.join("\n") };
+    let unseen = if file.is_half_heard() {
+        "I only hear it, and don't see what it shows: send a screenshot of what matters.\n"
+    } else {
+        ""
+    };
+    let seconds = recording::HOLD.as_secs();
+    format!(
+        ":studio_microphone: What I understood:\n{quoted}\n{unseen}Is it wrong? Write what it should be: your next message \
+         corrects it. In {seconds} seconds a role goes on with it."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn people_learn_that_the_pictures_of_a_clip_are_not_seen() {
+        let show = |kind: &str, subtype: &str, text: &str| {
+            let file = json!({"id": "F1", "name": "clip", "mimetype": kind, "subtype": subtype});
+            show_understood(&serde_json::from_value(file).unwrap(), text)
+        };
+        let clip = show("video/mp4", "slack_video", "See\nhere.");
+        assert!(clip.contains("\n> See\n> here.\nI only hear it, and don't see"), "{clip}");
+        assert!(show("video/mp4", "slack_video", "").contains("_nothing_\nI only hear it"));
+        let voice = show("video/mp4", "slack_audio", "Hi.");
+        assert!(voice.contains("\n> Hi.\nIs it wrong?"), "{voice}");
     }
 }
