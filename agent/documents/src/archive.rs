@@ -7,6 +7,7 @@ use zip::ZipArchive;
 
 use super::kind::{DocumentKind, is_document, sniff_kind};
 use super::package::{explain_read, explain_zip};
+use super::sink::TextSink;
 use super::{
     DocumentContent, DocumentText, MAX_NESTED, MAX_PART, PartEntry, Unreadable, read_nested,
 };
@@ -14,6 +15,10 @@ use super::{
 /// Members that are listed, and looked through.
 const LISTED: usize = 2_000;
 const MAX_MEMBERS: usize = 200_000;
+/// Bytes of each end of a text that is too large to be handed out.
+const SHOWN_END: usize = 3 * 1024 * 1024;
+/// Bytes at the beginning in which a zero means that it is no text, as Git has it.
+const BINARY_HEAD: usize = 8000;
 /// Most bytes of something compressed as a whole.
 const MAX_UNPACKED: u64 = 256 * 1024 * 1024;
 /// Memory that an xz stream may ask for, in KiB, and the window of a zstd one, in bytes.
@@ -74,13 +79,38 @@ fn is_archive(kind: DocumentKind) -> bool {
 }
 
 fn hand_out(name: String, bytes: Vec<u8>) -> Result<DocumentContent, Unreadable> {
-    if bytes.len() > MAX_PART {
-        return Err(Unreadable::TooLarge(format!(
+    if bytes.len() <= MAX_PART {
+        return Ok(DocumentContent::Part { name, bytes });
+    }
+    show_ends(&name, &bytes).ok_or_else(|| {
+        Unreadable::TooLarge(format!(
             "`{name}` in it has {} bytes, and {MAX_PART} are shown: unpack it with a program of the workspace, in Bash",
             bytes.len()
-        )));
+        ))
+    })
+}
+
+/// The beginning and the end of a text that is too large to be handed out, as logs are. Nothing for anything else.
+fn show_ends(name: &str, bytes: &[u8]) -> Option<DocumentContent> {
+    if bytes.iter().take(BINARY_HEAD).any(|byte| *byte == 0) {
+        return None;
     }
-    Ok(DocumentContent::Part { name, bytes })
+    let (head, tail) = (bytes.get(..SHOWN_END)?, bytes.get(bytes.len() - SHOWN_END..)?);
+    let head_end = head.iter().rposition(|byte| *byte == b'\n').unwrap_or(SHOWN_END);
+    let tail_start = tail.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let mut sink = TextSink::default();
+    for (title, part) in [("Its beginning", &head[..head_end]), ("Its end", &tail[tail_start..])] {
+        sink.begin(title);
+        sink.line(String::from_utf8_lossy(part).trim_end_matches('\n'));
+    }
+    let note = format!(
+        "`{}` in it has {} bytes, of which the first and the last {} MiB are here, as two pages; for what is between them \
+         unpack it with a program of the workspace, in Bash",
+        printable(name),
+        bytes.len(),
+        SHOWN_END >> 20
+    );
+    Some(sink.finish(vec![note], Vec::new()))
 }
 
 /// Everything that is compressed as a whole.
@@ -158,11 +188,33 @@ fn show_listing(listing: &ArchiveListing) -> DocumentText {
     if count > LISTED {
         notes.push(format!("the first {LISTED} are listed"));
     }
+    notes.extend(explain_iwork(&listing.members));
     let parts = files.take(LISTED).map(|member| PartEntry {
         name: printable(&member.name),
         about: format!("{} bytes{}", member.size, member.note),
     });
     DocumentText { notes, parts: parts.collect(), ..DocumentText::default() }
+}
+
+/// The remark on a document of Apple's, whose words are in none of its members that can be read.
+fn explain_iwork(members: &[ArchiveMember]) -> Option<String> {
+    let has = |is_it: fn(&str) -> bool| members.iter().any(|member| is_it(&member.name));
+    let is_index = |name: &str| {
+        let file = name.strip_prefix("Index/").and_then(|file| file.rsplit_once('.'));
+        file.is_some_and(|(_, ending)| ending == "iwa")
+    };
+    if !has(is_index) {
+        return None;
+    }
+    let preview = if has(|name| name == "preview.jpg") {
+        "; `preview.jpg` in it is a picture of its beginning"
+    } else {
+        ""
+    };
+    Some(format!(
+        "it is a document of Pages, Numbers or Keynote, whose words can't be read here: ask for it as a PDF, or as Word, Excel or \
+         PowerPoint{preview}"
+    ))
 }
 
 /// A name without what moves a cursor or turns the direction of writing.

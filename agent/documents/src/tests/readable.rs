@@ -400,3 +400,44 @@ fn pictures_are_listed_and_handed_out_by_number() {
         assert_eq!(why(file.clone(), Some(other)), Unreadable::NoPart(other.into()));
     }
 }
+
+#[test]
+fn a_log_that_unpacks_to_more_than_is_handed_out_shows_both_its_ends() {
+    let lines = (0..900_000).map(|n| format!("{n} GET /cart 200 all is well\n"));
+    let log = lines.collect::<Vec<_>>().concat();
+    assert!(log.len() > crate::MAX_PART, "{}", log.len());
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(log.as_bytes()).unwrap();
+    let zip = zip_of(&[("logs/build.log", log.as_bytes())]);
+    for (bytes, name, part) in
+        [(gz.finish().unwrap(), "build.log.gz", None), (zip, "all.zip", Some("logs/build.log"))]
+    {
+        let shown = match read_document(bytes, name, part) {
+            Ok(DocumentContent::Text(text)) => text,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert!(shown.notes[0].contains("build.log` in it has "), "{:?}", shown.notes);
+        let places: Vec<&str> = shown.places.iter().map(|place| place.title.as_str()).collect();
+        assert_eq!(places, ["Its beginning", "Its end"]);
+        let lines: Vec<&str> = shown.text.lines().collect();
+        assert_eq!(lines[1], "0 GET /cart 200 all is well");
+        assert_eq!(lines.last(), Some(&"899999 GET /cart 200 all is well"));
+        // No line is cut in two.
+        let is_whole = |line: &&str| line.ends_with("all is well") || line.starts_with("==");
+        assert!(lines.iter().filter(|line| !line.is_empty()).all(is_whole), "{name}");
+    }
+    // What is no text stays where it is.
+    let binary = vec![0; crate::MAX_PART + 1];
+    let error = why(zip_of(&[("disk.img", &binary)]), Some("disk.img"));
+    assert!(matches!(error, Unreadable::TooLarge(_)), "{error:?}");
+}
+
+#[test]
+fn a_document_of_apples_programs_is_told_as_what_it_is() {
+    let members: &[(&str, &[u8])] = &[("Index/Document.iwa", b"x"), ("preview.jpg", b"x")];
+    let text = text_of(zip_of(members), "Offer.pages");
+    let said = text.notes.iter().find(|note| note.contains("Keynote")).unwrap();
+    assert!(said.ends_with("`preview.jpg` in it is a picture of its beginning"), "{said}");
+    let plain = text_of(zip_of(&members[1..]), "all.zip");
+    assert!(!plain.notes.iter().any(|note| note.contains("Keynote")), "{:?}", plain.notes);
+}
