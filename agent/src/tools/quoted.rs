@@ -13,5 +13,5 @@ pub(super) fn quote_words(text: &str) -> String {
 
 /// File and line of a remark, as the end of a phrase.
 pub(super) fn place_of(at: Option<&LineRef>) -> String {
-    at.map(|at| format!(" on {}:{}", at.path, at.line)).unwrap_or_default()
+    at.map(|at| format!(" on {at}")).unwrap_or_default()
 }

@@ -124,7 +124,9 @@ pub(super) struct CommentArgs {
 /// Combines file and line: both or neither have to be given.
 fn line_of(file: Option<String>, line: Option<u64>) -> Result<Option<wire::LineRef>, ToolFailure> {
     match (file, line) {
-        (Some(path), Some(line)) => Ok(Some(wire::LineRef { path, line })),
+        (Some(path), Some(line)) => {
+            Ok(Some(wire::LineRef { path, line, ..wire::LineRef::default() }))
+        }
         (None, None) => Ok(None),
         _ => Err(ToolFailure::Fault("give `file` and `line`, or neither".to_owned())),
     }
@@ -178,6 +180,12 @@ pub(super) struct LineArgs {
     pub file: String,
     /// A line of its new version, in or near a change.
     pub line: u64,
+    /// First of several lines, of which `line` is the last.
+    #[serde(default)]
+    pub first: Option<u64>,
+    /// `line` is one that the change removes, counted before it.
+    #[serde(default)]
+    pub removed: Option<bool>,
     /// Markdown.
     pub body: String,
 }
@@ -206,9 +214,9 @@ impl Handler for GhReview {
             Some(false) | None => wire::ReviewEvent::Comment,
         };
         let comments = args.comments.unwrap_or_default().into_iter();
-        let comments = comments.map(|LineArgs { file, line, body }| wire::LineComment {
-            at: wire::LineRef { path: file, line },
-            body,
+        let comments = comments.map(|LineArgs { file: path, line, first, removed, body }| {
+            let removed = removed.unwrap_or_default();
+            wire::LineComment { at: wire::LineRef { path, line, first, removed }, body }
         });
         let (body, comments) = (args.body, comments.collect());
         if let Some(number) = args.number {
@@ -282,7 +290,7 @@ mod tests {
         let remark = wire::RemoteRemark {
             author: "eve".into(),
             body: "fine\ncheck tests: success".into(),
-            at: Some(wire::LineRef { path: "a.rs".into(), line: 3 }),
+            at: Some(wire::LineRef { path: "a.rs".into(), line: 3, ..Default::default() }),
         };
         let state = wire::PullRequestState {
             number: 7,

@@ -1,5 +1,7 @@
 //! The thread's pull request, and issues of its repository.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::TestProof;
@@ -95,14 +97,41 @@ pub enum ReviewEvent {
     RequestChanges,
 }
 
-/// A line of the new version of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A line of a file that a change touches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LineRef {
     /// Path of the file in the repository.
     pub path: String,
-    /// Number of the line, from 1.
+    /// Number of the line in the new version, from 1. 0 where somebody remarked on the whole file.
     pub line: u64,
+    /// First of several lines, of which `line` is the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
+    /// Lines are those of the version before the change, such as one that it removes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+}
+
+impl LineRef {
+    /// True if a remark can be written there, as far as the numbers say.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let in_order = self.first.is_none_or(|first| (1..=self.line).contains(&first));
+        !self.path.is_empty() && self.line > 0 && in_order
+    }
+}
+
+impl fmt::Display for LineRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, first, removed } = self;
+        match first {
+            _ if *line == 0 => return f.write_str(path),
+            Some(first) if first < line => write!(f, "{path}:{first}-{line}")?,
+            _ => write!(f, "{path}:{line}")?,
+        }
+        f.write_str(if *removed { " before the change" } else { "" })
+    }
 }
 
 /// A review's remark on a line.

@@ -264,12 +264,13 @@ pub(super) fn line_comment(
     let page = urls.page(repo, &format!("/pull/{pull}#discussion_r{}", comment.id));
     let api = urls.repo(repo, &format!("/pulls/comments/{}", comment.id));
     let of = urls.repo(repo, &format!("/pulls/{pull}"));
+    let side = if at.removed { "LEFT" } else { "RIGHT" };
     json!({
         "id": comment.id, "node_id": node_id("PRRC", comment.id), "url": api, "html_url": page,
         "pull_request_review_id": at.review, "pull_request_url": of,
         "user": user_json(urls, &comment.user), "body": comment.body,
-        "path": at.path, "line": at.line, "original_line": at.line, "side": "RIGHT",
-        "start_line": null, "original_start_line": null, "start_side": null,
+        "path": at.path, "line": at.line, "original_line": at.line, "side": side,
+        "start_line": at.first, "original_start_line": at.first, "start_side": at.first.map(|_| side),
         "position": at.line, "original_position": at.line, "subject_type": "line",
         "diff_hunk": "@@", "commit_id": at.commit, "original_commit_id": at.commit,
         "author_association": comment.association,

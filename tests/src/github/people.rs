@@ -144,7 +144,7 @@ impl DrivenRepository {
             repository.people.insert(login.to_owned(), PersonStanding::Collaborator);
             let pull = find_pull(repository, number)?;
             let head = pull.head_sha.clone();
-            talk::on_line(&self.shared, pull, comment, path, line, head);
+            talk::on_line(&self.shared, pull, comment, talk::DiffPlace::of(path, line), head);
             Ok(())
         })
         .await

@@ -180,6 +180,12 @@ pub(super) struct LineComment {
     pub review: u64,
     pub path: String,
     pub line: u64,
+    /// First of several lines.
+    #[serde(default)]
+    pub first: Option<u64>,
+    /// A line of the version before the change.
+    #[serde(default)]
+    pub removed: bool,
     pub commit: String,
 }
 

@@ -143,9 +143,9 @@ fn mask_written(redactor: &SecretRedactor, body: &str) -> Result<String, ApiErro
 }
 
 fn check_place(at: &LineRef) -> Result<(), ApiError> {
-    if at.path.is_empty() || at.path.len() > MAX_PATH || at.line == 0 {
+    if !at.is_plain() || at.path.len() > MAX_PATH {
         return Err(invalid_request(
-            "a remark on a line needs a file's path and a line, counted from 1",
+            "a remark on a line needs a file's path and a line, counted from 1, and `first` is not behind it",
         ));
     }
     Ok(())

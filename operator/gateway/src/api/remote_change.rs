@@ -194,10 +194,9 @@ fn check_review(
     }
     let comments: Vec<LineComment> =
         comments.into_iter().map(|one| LineComment { body: outgoing(&one.body), ..one }).collect();
-    if comments.iter().any(|one| one.body.is_empty() || one.at.path.is_empty() || one.at.line == 0)
-    {
+    if comments.iter().any(|one| one.body.is_empty() || !one.at.is_plain()) {
         return Err(invalid_request(
-            "a comment needs a file, a line counted from 1, and words in `body`",
+            "a comment needs a file, a line counted from 1, words in `body`, and no `first` behind its line",
         ));
     }
     let length = |text: &str| text.chars().count();
@@ -255,7 +254,7 @@ fn show_change(change: &RemoteChange, base: &str) -> (String, String) {
             };
             let mut detail = format!("#{number}, {word}\n\n{body}");
             for LineComment { at, body } in comments {
-                let _ = write!(detail, "\n\n{}:{}\n{body}", at.path, at.line);
+                let _ = write!(detail, "\n\n{at}\n{body}");
             }
             (format!("{verb} pull request #{number} in a review"), detail)
         }
@@ -329,7 +328,7 @@ mod tests {
             comments: comments
                 .iter()
                 .map(|(path, line, body)| LineComment {
-                    at: LineRef { path: (*path).to_owned(), line: *line },
+                    at: LineRef { path: (*path).to_owned(), line: *line, ..LineRef::default() },
                     body: (*body).to_owned(),
                 })
                 .collect(),

@@ -166,8 +166,8 @@ fn review_remark(
     }
     for line in own.iter().take(LINES) {
         let Some(place) = line.place() else { continue };
-        let path = place.path.replace('`', "'");
-        let _ = write!(text, "\n`{path}:{}`\n{}", place.line, quote_words(&line.words(WORDS)));
+        let place = place.to_string().replace('`', "'");
+        let _ = write!(text, "\n`{place}`\n{}", quote_words(&line.words(WORDS)));
     }
     if own.len() > LINES {
         let _ = write!(text, "\n… and {} more on the page.", own.len() - LINES);

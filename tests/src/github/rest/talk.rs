@@ -105,9 +105,38 @@ pub(super) struct ReviewBody {
 
 #[derive(Deserialize)]
 struct OnLine {
-    path: String,
-    line: u64,
+    #[serde(flatten)]
+    at: DiffPlace,
     body: String,
+}
+
+/// Place in a diff, as a request names it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(in crate::github) struct DiffPlace {
+    pub path: String,
+    #[serde(default)]
+    pub line: Option<u64>,
+    #[serde(default)]
+    pub start_line: Option<u64>,
+    #[serde(default)]
+    pub side: Option<String>,
+}
+
+impl DiffPlace {
+    /// A line of the new version.
+    pub(in crate::github) fn of(path: &str, line: u64) -> Self {
+        Self { path: path.to_owned(), line: Some(line), ..Self::default() }
+    }
+
+    fn is_before(&self) -> bool {
+        self.side.as_deref() == Some("LEFT")
+    }
+
+    fn on(self, comment: PullComment, review: u64, commit: String) -> LineComment {
+        let (removed, first) = (self.is_before(), self.start_line);
+        let (path, line) = (self.path, self.line.unwrap_or_default());
+        LineComment { comment, review, path, line, first, removed, commit }
+    }
 }
 
 pub(super) async fn create_review(
@@ -138,7 +167,7 @@ pub(super) async fn create_review(
     };
     let changes = super::pulls::pull_detail(repo, &before).await?.changes;
     for remark in &body.comments {
-        if let Some(what) = unresolved_field(&changes, &remark.path, remark.line) {
+        if let Some(what) = unresolved_field(&changes, &remark.at) {
             let why = format!("{what} could not be resolved");
             return Err(ApiError::plain("Unprocessable Entity", &why));
         }
@@ -153,12 +182,9 @@ pub(super) async fn create_review(
         submitted_at: now,
         association: member(),
     };
-    let lines = body.comments.into_iter().map(|remark| LineComment {
-        comment: make_comment(&shared, caller.login.clone(), remark.body),
-        review: review.id,
-        path: remark.path,
-        line: remark.line,
-        commit: review.commit.clone(),
+    let lines = body.comments.into_iter().map(|remark| {
+        let comment = make_comment(&shared, caller.login.clone(), remark.body);
+        remark.at.on(comment, review.id, review.commit.clone())
     });
     let lines: Vec<_> = lines.collect();
     let pull = find_pull(repo, at.number)?;
@@ -185,8 +211,8 @@ pub(super) async fn list_reviews(
 pub(super) struct LineBody {
     body: String,
     commit_id: String,
-    path: String,
-    line: Option<u64>,
+    #[serde(flatten)]
+    at: DiffPlace,
 }
 
 pub(super) async fn line_comment(
@@ -204,16 +230,15 @@ pub(super) async fn line_comment(
     if body.commit_id != before.head_sha && repo.git.commit_id(&body.commit_id).await.is_none() {
         return Err(ApiError::field("PullRequestReviewComment", "commit_id", "invalid"));
     }
-    let line = body.line.unwrap_or_default();
     let changes = super::pulls::pull_detail(repo, &before).await?.changes;
-    if let Some(what) = unresolved_field(&changes, &body.path, line) {
+    if let Some(what) = unresolved_field(&changes, &body.at) {
         let field = format!("pull_request_review_thread.{}", what.to_ascii_lowercase());
         let message = format!("{field} must be part of the diff");
         return Err(ApiError::custom_field("PullRequestReviewComment", &field, &message));
     }
     let comment = make_comment(&shared, caller.login, body.body);
     let pull = find_pull(repo, at.number)?;
-    let made = on_line(&shared, pull, comment, &body.path, line, body.commit_id);
+    let made = on_line(&shared, pull, comment, body.at, body.commit_id);
     let value = json::line_comment(&caller.urls, repo, at.number, &made);
     Ok((StatusCode::CREATED, Json(value)).into_response())
 }
@@ -223,8 +248,7 @@ pub(in crate::github) fn on_line(
     shared: &Shared,
     pull: &mut HostedPull,
     comment: PullComment,
-    path: &str,
-    line: u64,
+    at: DiffPlace,
     commit: String,
 ) -> LineComment {
     let review = PullReview {
@@ -236,7 +260,7 @@ pub(in crate::github) fn on_line(
         submitted_at: comment.created_at,
         association: comment.association.clone(),
     };
-    let made = LineComment { comment, review: review.id, path: path.to_owned(), line, commit };
+    let made = at.on(comment, review.id, commit);
     pull.updated_at = review.submitted_at;
     pull.reviews.push(review);
     pull.lines.push(made.clone());
@@ -257,22 +281,30 @@ pub(super) async fn line_comments(
 }
 
 /// Names the field, path or line, that is not part of the pull request's diff.
-fn unresolved_field(changes: &[FileChange], path: &str, line: u64) -> Option<&'static str> {
-    let Some(change) = changes.iter().find(|change| change.path == path) else {
+fn unresolved_field(changes: &[FileChange], at: &DiffPlace) -> Option<&'static str> {
+    let Some(change) = changes.iter().find(|change| change.path == at.path) else {
         return Some("Path");
     };
-    (!shown_lines(&change.patch).contains(&line)).then_some("Line")
+    let shown = shown_lines(&change.patch, at.is_before());
+    let line = at.line.unwrap_or_default();
+    if !shown.contains(&line) {
+        return Some("Line");
+    }
+    // The host takes no range that ends where it begins, or goes from one hunk to another.
+    let is_torn = |first: u64| first >= line || !(first..line).all(|one| shown.contains(&one));
+    at.start_line.is_some_and(is_torn).then_some("Start line")
 }
 
-/// Lines of the new version that a patch shows.
-fn shown_lines(patch: &str) -> Vec<u64> {
+/// Lines that a patch shows: of the new version, or of the one before.
+fn shown_lines(patch: &str, before: bool) -> Vec<u64> {
+    let (own, other) = if before { ('-', '+') } else { ('+', '-') };
     let (mut shown, mut next) = (Vec::new(), 0);
     for line in patch.lines() {
         if let Some(hunk) = line.strip_prefix("@@ ") {
-            let new = hunk.split(' ').find_map(|part| part.strip_prefix('+'));
-            let first = new.and_then(|new| new.split(',').next());
+            let range = hunk.split(' ').find_map(|part| part.strip_prefix(own));
+            let first = range.and_then(|range| range.split(',').next());
             next = first.and_then(|first| first.parse().ok()).unwrap_or(0);
-        } else if !line.starts_with(['-', '\\']) {
+        } else if !line.starts_with([other, '\\']) {
             shown.push(next);
             next += 1;
         }

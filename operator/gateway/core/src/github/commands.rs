@@ -156,7 +156,7 @@ fn heard_command(found: &FoundComment, command: &str) -> Option<HeardCommand> {
     let (place, number) = match (&found.pull_request_url, &found.issue_url) {
         (Some(url), _) => {
             let at = said.place()?;
-            let at = format!("{}:{}", at.path, at.line);
+            let at = at.to_string();
             let hunk = text::diff_text(found.diff_hunk.as_deref().unwrap_or_default(), HUNK);
             (CommandPlace::Line(at, hunk), number(url)?)
         }

@@ -1,7 +1,7 @@
 //! The files that a pull request changes, as GitHub lists them. Its answer as one diff ends at 300 files or 20,000
 //! lines with 406; the list goes on to 3,000 files, and leaves out the patches that it does not want to give.
 
-use codebutler_crds::wire::{FileDiff, LineComment, PulledFile};
+use codebutler_crds::wire::{FileDiff, LineComment, LineRef, PulledFile};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -63,9 +63,14 @@ impl ListedFile {
             && matches!(&*self.status, "modified" | "changed" | "added" | "removed")
     }
 
-    /// True if its patch shows this line of the new version.
-    fn shows(&self, line: u64) -> bool {
-        self.patch.as_deref().is_some_and(|patch| shown_lines(patch).contains(&line))
+    /// True if its patch shows all of these lines: GitHub takes no remark that goes from one hunk to another.
+    fn shows(&self, at: &LineRef) -> bool {
+        let Some(patch) = self.patch.as_deref() else { return false };
+        let first = at.first.unwrap_or(at.line);
+        let shown = shown_lines(patch, at.removed);
+        let found = shown.iter().filter(|line| (first..=at.line).contains(*line)).count();
+        let wanted = at.line.checked_sub(first).and_then(|more| more.checked_add(1));
+        u64::try_from(found).ok() == wanted
     }
 }
 
@@ -75,22 +80,26 @@ impl ListedFiles {
         let is_shown = |one: &&LineComment| {
             let file = self.all.iter().find(|file| file.filename == one.at.path);
             // A file without a patch here may have one at GitHub.
-            !file.is_some_and(|file| file.is_left_out() || file.shows(one.at.line))
+            !file.is_some_and(|file| file.is_left_out() || file.shows(&one.at))
         };
         let places = comments.iter().filter(is_shown);
-        places.map(|one| format!("{}:{}", text::one_line(&one.at.path, 200), one.at.line)).collect()
+        let place = |one: &LineComment| {
+            LineRef { path: text::one_line(&one.at.path, 200), ..one.at.clone() }.to_string()
+        };
+        places.map(place).collect()
     }
 }
 
-/// Lines of the new version that a patch shows.
-fn shown_lines(patch: &str) -> Vec<u64> {
+/// Lines that a patch shows: of the new version, or of the one before.
+fn shown_lines(patch: &str, before: bool) -> Vec<u64> {
+    let (own, other) = if before { ('-', '+') } else { ('+', '-') };
     let (mut shown, mut next) = (Vec::new(), 0);
     for line in patch.lines() {
         if let Some(hunk) = line.strip_prefix("@@ ") {
-            let new = hunk.split(' ').find_map(|part| part.strip_prefix('+'));
-            let first = new.and_then(|new| new.split(',').next());
+            let range = hunk.split(' ').find_map(|part| part.strip_prefix(own));
+            let first = range.and_then(|range| range.split(',').next());
             next = first.and_then(|first| first.parse().ok()).unwrap_or(0);
-        } else if !line.starts_with(['-', '\\']) {
+        } else if !line.starts_with([other, '\\']) {
             shown.push(next);
             next += 1;
         }
@@ -145,7 +154,6 @@ impl GitHub {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_crds::wire::LineRef;
     use serde_json::json;
 
     use super::*;
@@ -169,11 +177,21 @@ mod tests {
                 ),
             ],
         };
-        assert_eq!(shown_lines(patch), [1, 2, 3, 9, 10]);
+        assert_eq!(shown_lines(patch, false), [1, 2, 3, 9, 10]);
+        assert_eq!(shown_lines(patch, true), [1, 2, 3, 9]);
         let remark = |path: &str, line| LineComment {
-            at: LineRef { path: path.to_owned(), line },
+            at: LineRef { path: path.to_owned(), line, ..LineRef::default() },
             body: "x".to_owned(),
         };
+        let of = |line, first, removed| {
+            let at = LineRef { path: "a.rs".to_owned(), line, first, removed };
+            files.misplaced(&[LineComment { at, body: "x".to_owned() }])
+        };
+        assert_eq!(of(9, None, true), [""; 0]);
+        assert_eq!(of(10, None, true), ["a.rs:10 before the change"]);
+        assert_eq!(of(3, Some(2), false), [""; 0]);
+        assert_eq!(of(9, Some(4), false), ["a.rs:4-9"]);
+        assert_eq!(of(9, Some(3), false), ["a.rs:3-9"], "in two hunks");
         let comments = [
             ("a.rs", 2),
             ("a.rs", 4),

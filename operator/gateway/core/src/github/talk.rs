@@ -62,6 +62,17 @@ pub struct PullComment {
     line: Option<u64>,
     #[serde(default)]
     original_line: Option<u64>,
+    /// First of several lines.
+    #[serde(default)]
+    start_line: Option<u64>,
+    #[serde(default)]
+    original_start_line: Option<u64>,
+    /// `LEFT` for lines of the version before the change.
+    #[serde(default)]
+    side: Option<String>,
+    /// `file` for a remark on a whole file.
+    #[serde(default)]
+    subject_type: Option<String>,
     /// Review that a comment on a line is part of.
     #[serde(default)]
     pub pull_request_review_id: Option<u64>,
@@ -96,12 +107,22 @@ impl PullComment {
     /// File and line, of a comment on one.
     pub fn place(&self) -> Option<LineRef> {
         let path = text::one_line(self.path.as_deref()?, 300);
-        Some(LineRef { path, line: self.line.or(self.original_line).unwrap_or(1) })
+        let (first, line) = match self.line {
+            _ if self.is_on_file() => (None, 0),
+            Some(line) => (self.start_line, line),
+            None => (self.original_start_line, self.original_line.unwrap_or(1)),
+        };
+        let removed = self.side.as_deref() == Some("LEFT");
+        Some(LineRef { path, line, first, removed })
+    }
+
+    fn is_on_file(&self) -> bool {
+        self.subject_type.as_deref() == Some("file")
     }
 
     /// True if it is about a line that the diff no longer shows.
     pub fn is_outdated(&self) -> bool {
-        self.path.is_some() && self.line.is_none()
+        self.path.is_some() && self.line.is_none() && !self.is_on_file()
     }
 
     /// The account of the person who said it; nobody for what a bot or CodeButler said.
@@ -313,7 +334,12 @@ impl GitHub {
 }
 
 fn on_line(at: &LineRef, body: &str) -> Value {
-    json!({"path": at.path, "line": at.line, "side": "RIGHT", "body": body})
+    let side = if at.removed { "LEFT" } else { "RIGHT" };
+    let mut remark = json!({"path": at.path, "line": at.line, "side": side, "body": body});
+    if let Some(first) = at.first.filter(|first| *first < at.line) {
+        (remark["start_line"], remark["start_side"]) = (first.into(), side.into());
+    }
+    remark
 }
 
 /// True if GitHub refuses a remark because of its place. It refuses for other reasons, too: words that are too long, a
@@ -376,6 +402,40 @@ mod tests {
         ] {
             assert!(!is_about_lines(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_remark_says_of_which_lines_of_which_version_it_is() {
+        let of = |more: &Value| {
+            let mut remark = json!({"created_at": "2026-01-01T00:00:00Z", "path": "a.rs"});
+            json_patch::merge(&mut remark, more);
+            let remark = said(&remark);
+            (remark.place().unwrap().to_string(), remark.is_outdated())
+        };
+        let one = |place: &str, is_outdated| (place.to_owned(), is_outdated);
+        let line = json!({"line": 7, "side": "RIGHT", "start_line": null, "subject_type": "line"});
+        assert_eq!(of(&line), one("a.rs:7", false));
+        let several = json!({"line": 7, "start_line": 3, "side": "RIGHT", "start_side": "RIGHT"});
+        assert_eq!(of(&several), one("a.rs:3-7", false));
+        let removed = json!({"line": 12, "side": "LEFT"});
+        assert_eq!(of(&removed), one("a.rs:12 before the change", false));
+        let old = json!({"line": null, "original_line": 9, "original_start_line": 8});
+        assert_eq!(of(&old), one("a.rs:8-9", true));
+        let file = json!({"line": null, "original_line": null, "subject_type": "file"});
+        assert_eq!(of(&file), one("a.rs", false), "a file has no line that could be outdated");
+    }
+
+    #[test]
+    fn a_remark_is_written_on_the_side_of_its_version() {
+        let at = LineRef { path: "a.rs".to_owned(), line: 7, ..LineRef::default() };
+        let plain = json!({"path": "a.rs", "line": 7, "side": "RIGHT", "body": "x"});
+        assert_eq!(on_line(&at, "x"), plain);
+        assert_eq!(on_line(&LineRef { first: Some(7), ..at.clone() }, "x"), plain);
+        let several = on_line(&LineRef { first: Some(3), removed: true, ..at }, "x");
+        assert_eq!(
+            several,
+            json!({"path": "a.rs", "line": 7, "side": "LEFT", "start_line": 3, "start_side": "LEFT", "body": "x"})
+        );
     }
 
     #[test]

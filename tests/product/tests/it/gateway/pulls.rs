@@ -192,6 +192,35 @@ async fn somebody_elses_pull_request_is_reviewed_inline_after_a_yes_to_exactly_t
 }
 
 #[tokio::test]
+async fn a_removed_line_and_several_lines_are_remarked_on() {
+    let (world, _) = with_a_pull(&["GHPull", "GHReview"]).await;
+    let files = [("README.md", Some("# Bazaar\n")), ("tax.txt", Some("19\n20\n"))];
+    let number = world.remote.open_fork_pull("eve", ("main", "Rename"), &files).await.unwrap();
+    let review = |line: u64| {
+        json!({
+            "kind": "review", "number": number, "body": "Two things.", "comments": [
+                {"path": "README.md", "line": line, "removed": true, "body": "Why the name?"},
+                {"path": "tax.txt", "line": 2, "first": 1, "body": "Of which country?"},
+            ],
+        })
+    };
+    let (status, body) =
+        world.post("coder", "/v1/remote-changes", &json!({"change": review(40)})).await;
+    assert_eq!(status, 400, "{body}");
+    assert!(message(&body).contains("README.md:40 before the change"), "{body}");
+    happens(&world, &review(1), "README.md:1 before the change\nWhy the name?").await;
+    let talk = read(&world, &format!("?number={number}&part=conversation")).await;
+    let places: Vec<&Value> =
+        talk["said"].as_array().unwrap().iter().map(|one| &one["at"]).collect();
+    for at in [
+        json!({"path": "README.md", "line": 1, "removed": true}),
+        json!({"path": "tax.txt", "line": 2, "first": 1}),
+    ] {
+        assert!(places.contains(&&at), "{at}: {talk}");
+    }
+}
+
+#[tokio::test]
 async fn a_yes_to_a_review_is_for_the_commit_that_people_saw() {
     let (world, _) = with_a_pull(&["GHReview"]).await;
     world.remote.commit("theirs", "Bo", "Tax", &[("tax.txt", Some("19\n"))]).await.unwrap();
