@@ -81,6 +81,9 @@ struct Reported<'a> {
     cost_details: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "lenient_amount")]
     seconds: Option<f64>,
+    /// Mistral's.
+    #[serde(default, deserialize_with = "lenient_amount")]
+    prompt_audio_seconds: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -231,7 +234,7 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
         completed,
         images: u64::try_from(images).unwrap_or(u64::MAX),
         seconds: reported
-            .and_then(|usage| usage.seconds)
+            .and_then(|usage| usage.seconds.or(usage.prompt_audio_seconds))
             .or(answer.duration)
             .and_then(whole_seconds),
         estimated: false,

@@ -187,6 +187,10 @@ fn a_table_of_prices_fills_in_where_the_provider_says_nothing() {
     let by_minute = ModelPrice { audio_minute: NanoUsd(6_000_000), ..ModelPrice::default() };
     let bill = read_bill(tokens_of_sound.as_bytes()).unwrap().at(Some(&by_minute));
     assert_eq!(bill.usage.cost, NanoUsd(6_000_000), "where only minutes have a price");
+    let of_mistral = r#"{"model":"voxtral-mini-2507","text":"hi","language":"en","segments":[],
+        "usage":{"prompt_audio_seconds":20,"prompt_tokens":4,"total_tokens":635,"completion_tokens":27}}"#;
+    let bill = read_bill(of_mistral.as_bytes()).unwrap().at(Some(&by_minute));
+    assert_eq!(bill.usage.cost, NanoUsd(2_000_000), "by its length, and not by its bytes");
     // OpenAI's images: words, images that were sent, and the tokens of those that were made.
     let made = r#"{"created":1,"data":[],"usage":{"total_tokens":1380,"input_tokens":323,"output_tokens":1057,
         "input_tokens_details":{"text_tokens":13,"image_tokens":310}}}"#;
