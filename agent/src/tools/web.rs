@@ -56,6 +56,19 @@ impl Handler for WebFetch {
     }
 }
 
+/// Characters of a web page that has next to nothing to say.
+const FEW: usize = 200;
+/// The remark on such a page.
+const BARE: &str = "the page has no other words. Where there should be more, a script writes them once a browser opens it, \
+    and none does here: look for another source";
+
+/// True for a web page with next to no words: in a browser it may have many.
+fn is_bare(found: &wire::WebPage) -> bool {
+    let is_page = ["text/html", "application/xhtml+xml"].contains(&&*found.content_type);
+    let is_served = (200..300).contains(&found.status);
+    is_page && is_served && found.text.trim().chars().count() < FEW
+}
+
 /// Where a text goes on.
 fn describe_rest(found: &wire::WebPage) -> String {
     let wire::WebPage { page, pages, truncated, .. } = *found;
@@ -65,6 +78,7 @@ fn describe_rest(found: &wire::WebPage) -> String {
             format!("\n[page {page} of {pages}{cut}: `page: {}` has what follows]", page + 1)
         }
         (false, 1) if truncated => "\n[the page is longer; this is its beginning]".to_owned(),
+        (false, 1) if is_bare(found) => format!("\n[{BARE}]"),
         (false, 1) => String::new(),
         (false, _) => format!("\n[page {page} of {pages}, the last one{cut}]"),
     }
@@ -163,6 +177,35 @@ mod tests {
         let one = std::slice::from_ref(&hit);
         assert_eq!(told(one, None), "1. T\n   U\n   S");
         assert_eq!(told(one, Some("cut off")), "1. T\n   U\n   S\n[note] cut off");
+    }
+
+    #[test]
+    fn a_page_that_a_script_writes_is_not_taken_for_an_empty_one() {
+        let page = |kind: &str, status, text: &str| wire::WebPage {
+            url: String::new(),
+            status,
+            content_type: kind.to_owned(),
+            text: text.to_owned(),
+            page: 1,
+            pages: 1,
+            truncated: false,
+            is_document: false,
+        };
+        let app = "Prices\n\nYou need to enable JavaScript to run this app.";
+        for text in ["", app] {
+            let told = describe_rest(&page("text/html", 200, text));
+            assert!(
+                told.starts_with("\n[the page has no other words.") && told.ends_with("source]")
+            );
+        }
+        let long = "Prices are net. ".repeat(20);
+        for other in [
+            page("text/html", 200, &long),
+            page("text/html", 404, app),
+            page("text/plain", 200, "ok"),
+        ] {
+            assert_eq!(describe_rest(&other), "", "{other:?}");
+        }
     }
 
     #[test]
