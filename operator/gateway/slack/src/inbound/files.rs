@@ -232,10 +232,14 @@ fn describe_unshown(file: &SharedMessage, is_offered: bool) -> String {
         Some(PictureForm::Thumb(thumb)) if file.is_turned => {
             format!("a picture, shown upright at {} px", thumb.side)
         }
-        Some(PictureForm::Thumb(thumb)) => format!(
-            "a picture, shown at {} px: models take PNG, JPEG, GIF and WebP of at most 3 MiB and 8,000 px",
-            thumb.side
-        ),
+        Some(PictureForm::Thumb(thumb)) => {
+            let is_gif = file.mimetype == "image/gif";
+            let still = if is_gif { ", and of an animation one frame" } else { "" };
+            format!(
+                "a picture, shown at {} px{still}: models take PNG, JPEG, GIF and WebP of at most 3 MiB and 8,000 px",
+                thumb.side
+            )
+        }
     };
     let is_whole = matches!(form, Some(PictureForm::Original(_)));
     match file_path(file) {
@@ -278,10 +282,15 @@ async fn read_text(
     }
     let most = usize::try_from(LARGEST).unwrap_or(usize::MAX);
     let bytes = inner.web.download(&account.bot, (url, &file.mimetype), most).await?;
-    let Ok(content) = String::from_utf8(bytes) else { return Ok(None) };
+    let Some(content) = plain_text(&bytes) else { return Ok(None) };
     let content: Arc<str> = content.into();
     inner.contents.add(repo, &file.id, &content);
     Ok(Some(ShownText::Whole(content)))
+}
+
+/// A text in UTF-8. One with zeros is in another encoding or no text, and providers refuse it: Read knows those.
+fn plain_text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
 /// Reads the first lines of a long text. `None` if it is in another encoding than UTF-8: Read knows those.
@@ -299,7 +308,7 @@ async fn read_head(
     // Cuts at the last line's end, since an offset names lines. A line longer than the whole beginning shows
     // nothing.
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let Ok(content) = std::str::from_utf8(&bytes[..end]) else { return Ok(None) };
+    let Some(content) = plain_text(&bytes[..end]) else { return Ok(None) };
     if content.is_empty() {
         return Ok(None);
     }
@@ -406,6 +415,8 @@ mod tests {
         let heic = describe_unshown(&of("image/heic", 10, true), true);
         assert!(heic.starts_with("a picture, shown at 1024 px: models take PNG"), "{heic}");
         assert!(heic.ends_with("; the original is `slack:F1`"), "{heic}");
+        let moving = describe_unshown(&of("image/gif", 9 << 20, true), true);
+        assert!(moving.contains("at 1024 px, and of an animation one frame: models"), "{moving}");
         let huge = describe_unshown(&of("image/jpeg", 9 << 20, false), true);
         assert!(huge.contains("more than 3 MiB") && huge.contains("you do not see it"), "{huge}");
         let video = describe_unshown(&of("video/mp4", 10, false), true);
@@ -413,6 +424,14 @@ mod tests {
         assert!(video.ends_with("whose sound is heard: `slack:F1`"), "{video}");
         let other = describe_unshown(&of("application/zip", 10, true), true);
         assert_eq!(other, "not shown here: Read `slack:F1`");
+    }
+
+    #[test]
+    fn what_is_no_plain_text_stands_in_no_message() {
+        assert_eq!(plain_text("caf\u{e9}\n".as_bytes()), Some("caf\u{e9}\n"));
+        for other in [&b"\xff\xfeh\0i\0"[..], b"h\0i\0", b"12:00 up\n\0\0\0", b"caf\xe9"] {
+            assert_eq!(plain_text(other), None);
+        }
     }
 
     #[test]
