@@ -178,6 +178,10 @@ pub(super) fn read_edit(form: &[FormField]) -> Result<ImageCall, ImageRefusal> {
         let message = "Invalid mask image format - mask size does not match image size".to_owned();
         return Err(ImageRefusal::invalid("invalid_mask", "mask", message));
     }
+    if mask.is_some_and(|mask| !matches!(mask.bytes.get(25), Some(4 | 6))) {
+        let message = "Invalid mask image format - mask image missing alpha channel".to_owned();
+        return Err(ImageRefusal::invalid("invalid_mask", "mask", message));
+    }
     let text = |name: &str| {
         let field = form.iter().find(|field| field.name == name && field.kind.is_none());
         let text = field.map(|field| String::from_utf8_lossy(&field.bytes).into_owned());

@@ -107,11 +107,10 @@ fn read_order(wanted: &DrawImages) -> Result<DrawingOrder, ApiError> {
         ));
     }
     let sources: Result<Vec<_>, _> = wanted.sources.iter().map(|data| read_image(data)).collect();
+    let sources = sources?;
     let mask = wanted.mask.as_deref().map(read_image).transpose()?;
-    if mask.as_ref().is_some_and(|mask| mask.kind != "image/png") {
-        return Err(invalid(
-            "the mask has to be a PNG that is transparent where the image is changed",
-        ));
+    if let Some(mask) = &mask {
+        check_mask(mask, sources.first())?;
     }
     Ok(DrawingOrder {
         prompt: wanted.prompt.trim().to_owned(),
@@ -120,10 +119,29 @@ fn read_order(wanted: &DrawImages) -> Result<DrawingOrder, ApiError> {
         sides: wanted.sides,
         quality: wanted.quality,
         transparent: wanted.transparent,
-        sources: sources?,
+        sources,
         mask,
         area: wanted.area.clone().filter(|area| !area.trim().is_empty()),
     })
+}
+
+/// Validates a mask by what providers take: OpenAI refuses others, and a model of a chat is paid for having seen one.
+fn check_mask(mask: &SentImage, source: Option<&SentImage>) -> Result<(), ApiError> {
+    if mask.kind != "image/png" || !may_shine_through(&mask.bytes) {
+        return Err(invalid(
+            "the mask has to be a PNG that is transparent where the image is changed",
+        ));
+    }
+    let source = source.filter(|source| source.kind == mask.kind);
+    if source.is_some_and(|source| png_sides(source) != png_sides(mask)) {
+        return Err(invalid("the mask has to be as wide and as high as the first image"));
+    }
+    Ok(())
+}
+
+/// Width and height of a PNG, as they stand in it.
+fn png_sides(image: &SentImage) -> Option<&[u8]> {
+    image.bytes.get(16..24)
 }
 
 fn read_image(data: &str) -> Result<SentImage, ApiError> {

@@ -40,6 +40,25 @@ fn what_can_not_be_made_is_refused_before_anybody_is_asked() {
 }
 
 #[test]
+fn a_mask_is_transparent_somewhere_and_as_large_as_its_image() {
+    let png = |side: u8, colors: u8| {
+        let head = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0";
+        STANDARD.encode([&head[..], &[side], b"\0\0\0\x01\x08", &[colors], b"\0\0\0IDAT"].concat())
+    };
+    let masked = |source: String, mask: String| {
+        let (sources, mask) = (vec![source], Some(mask));
+        read_order(&DrawImages { sources, mask, ..wanted() }).map(drop)
+    };
+    assert!(masked(png(2, 2), png(2, 6)).is_ok());
+    let opaque = masked(png(2, 2), png(2, 2)).unwrap_err().message;
+    assert!(opaque.contains("transparent where the image is changed"), "{opaque}");
+    let small = masked(png(2, 2), png(1, 6)).unwrap_err().message;
+    assert!(small.contains("as wide and as high as the first image"), "{small}");
+    // Of a JPEG the sides stand elsewhere.
+    assert!(masked(STANDARD.encode(b"\xff\xd8\xff\xe0rest"), png(1, 6)).is_ok());
+}
+
+#[test]
 fn people_are_shown_description_count_and_price() {
     let order = read_order(&DrawImages { transparent: true, ..wanted() }).unwrap();
     let planned = PlannedDrawing::at("openai/brush", NanoUsd(84_480_000));
