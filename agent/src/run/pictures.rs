@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_wire::{SharedPicture, SlackTs, ThreadMessage};
+use codebutler_wire::{ErrorCode, SharedPicture, SlackTs, ThreadMessage};
 
 use super::{Agent, RunError};
 use crate::animation::model_url;
@@ -34,7 +34,7 @@ impl Agent {
             for picture in &message.pictures {
                 let unseen = if older > 0 {
                     older -= 1;
-                    Some(format!("only the newest {AT_ONCE} are"))
+                    Some(format!("only the newest {AT_ONCE} are{}", read_hint(&picture.id)))
                 } else {
                     match self.picture(&message.ts, picture).await? {
                         FetchedPicture::Shown(shown, note) => {
@@ -50,9 +50,8 @@ impl Agent {
                     }
                 };
                 if let Some(why) = unseen {
-                    let (name, id) = (clip_text(&picture.name, 80), &picture.id);
-                    let note =
-                        format!("[picture {name}: not shown: {why}. Read `slack:{id}` to see it]");
+                    let name = clip_text(&picture.name, 80);
+                    let note = format!("[picture {name}: not shown: {why}]");
                     message.text = format!("{}\n\n{note}", message.text);
                 }
             }
@@ -71,7 +70,10 @@ impl Agent {
             Err(GatewayError::Refused { code, message }) => {
                 tracing::warn!(?code, detail = message, "picture_unreadable");
                 let why = clip_text(message.trim_end_matches('.'), 200);
-                return Ok(FetchedPicture::Unseen(why));
+                // What is no picture, or is gone, is none for Read either.
+                let is_lost = matches!(code, ErrorCode::InvalidRequest);
+                let hint = if is_lost { String::new() } else { read_hint(id) };
+                return Ok(FetchedPicture::Unseen(why + &hint));
             }
             Err(error) => return Err(error.into()),
         };
@@ -82,4 +84,9 @@ impl Agent {
         let (url, note) = model_url(&media_type, &STANDARD.encode(&bytes));
         Ok(FetchedPicture::Shown(ModelPicture { shown: clip_text(name, 80), url }, note))
     }
+}
+
+/// The way to a picture that was left out.
+fn read_hint(id: &str) -> String {
+    format!(". Read `slack:{id}` to see it")
 }

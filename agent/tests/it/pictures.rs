@@ -43,7 +43,7 @@ async fn a_model_that_sees_is_shown_what_people_send() {
     }
     let parts = inner.asked[0][1]["content"].as_array().unwrap();
     let told = parts[0]["text"].as_str().unwrap();
-    let why = "[picture gone: not shown: no such picture. Read `slack:Fgone` to see it]";
+    let why = "[picture gone: not shown: no such picture]";
     assert!(told.ends_with(&format!("> look\n> \n> {why}")), "{told}");
     let url = parts.iter().find_map(|part| part["image_url"]["url"].as_str());
     assert_eq!(url, Some("data:image/png;base64,iVBORw0KGgoAAA=="));

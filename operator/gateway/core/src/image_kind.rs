@@ -16,6 +16,18 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// The kind of a picture that models don't take, by its bytes. Phones send some under names such as `photo.jpg`.
+pub fn foreign_picture(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f' | b's', ..] => Some("AVIF"),
+        [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', b'i' | b'v', ..]
+        | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i' | b's', b'f', b'1', ..] => Some("HEIC"),
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => Some("TIFF"),
+        [b'B', b'M', ..] => Some("BMP"),
+        _ => None,
+    }
+}
+
 /// Bytes of a PNG before its pixels, in which its form is told.
 const HEAD: usize = 16 << 10;
 
@@ -81,7 +93,17 @@ mod tests {
         assert_eq!(media_type(b"\x89PNG\r\n\x1a\n\0"), Some("image/png"));
         assert_eq!(media_type(b"\xff\xd8\xff\xe0"), Some("image/jpeg"));
         for bytes in [&b"<svg onload=x>"[..], b"<html>", b"", b"PK\x03\x04"] {
-            assert_eq!(media_type(bytes), None);
+            assert_eq!((media_type(bytes), foreign_picture(bytes)), (None, None));
         }
+        for (bytes, kind) in [
+            (&b"\0\0\0\x18ftypheic\0\0\0\0"[..], "HEIC"),
+            (b"\0\0\0\x18ftypmif1", "HEIC"),
+            (b"\0\0\0\x1cftypavif", "AVIF"),
+            (b"II*\0\x08", "TIFF"),
+            (b"BM6\0", "BMP"),
+        ] {
+            assert_eq!((media_type(bytes), foreign_picture(bytes)), (None, Some(kind)));
+        }
+        assert_eq!(foreign_picture(b"\0\0\0\x20ftypisom"), None, "a video");
     }
 }

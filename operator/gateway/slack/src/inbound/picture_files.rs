@@ -8,7 +8,7 @@ use codebutler_crds::wire::{ErrorCode, MAX_PICTURE};
 use codebutler_crds::{Repo, SlackTs};
 use codebutler_gateway_core::api_error::{ApiError, require_conversation};
 use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::image_kind::media_type;
+use codebutler_gateway_core::image_kind::{foreign_picture, media_type};
 use codebutler_runtime::recent::RecentMap;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
@@ -135,6 +135,17 @@ async fn find_shown(
     download_picture(inner, repo, &account, url.ok_or_else(gone)?).await
 }
 
+/// Reason why a file is none that models are shown, by its bytes.
+fn explain_unfit(bytes: &[u8]) -> String {
+    match foreign_picture(bytes) {
+        Some(kind) => format!(
+            "by its bytes it is {kind}, whatever its name says, and models take PNG, JPEG, GIF and WebP: ask for it as PNG or \
+             JPEG, such as a screenshot of it"
+        ),
+        None => "by its bytes it is no picture, whatever its name says".to_owned(),
+    }
+}
+
 /// Downloads a picture. Its type is told by its first bytes, whatever Slack says that it is.
 async fn download_picture(
     inner: &Inner,
@@ -147,9 +158,8 @@ async fn download_picture(
         Ok(bytes) => bytes,
         Err(error) => return Err(inner.failed(error, repo).await),
     };
-    let no_picture = "the file is no picture of a kind that models take";
     match media_type(&bytes) {
         Some(media_type) => Ok((media_type, bytes)),
-        None => Err(ApiError::new(ErrorCode::InvalidRequest, no_picture)),
+        None => Err(ApiError::new(ErrorCode::InvalidRequest, explain_unfit(&bytes))),
     }
 }
