@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 
 use codebutler_guides::text::clip_text;
 
-use super::super::ToolError;
 use super::super::paths::LocatedPath;
+use super::super::{ToolError, kinds};
 use super::{DEFAULT_LINES, MAX_LINE_CHARS, MAX_TEXT, io_error};
 use crate::tool_args as args;
 
@@ -28,7 +28,7 @@ pub(super) fn read_large(
     let head = reader.fill_buf().map_err(fail)?;
     let wide = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
     if wide || head[..head.len().min(BINARY_HEAD)].contains(&0) {
-        let what = if wide { "text in UTF-16" } else { "a binary file" };
+        let what = if wide { "text in UTF-16" } else { kinds::binary_name(head) };
         return Err(ToolError::refused(format!(
             "`{}` is {what} of {size} bytes: look at it with a program of the workspace, in Bash",
             at.shown

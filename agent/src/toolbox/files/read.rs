@@ -129,8 +129,8 @@ pub fn show_bytes(
     match read_text(bytes, &EncodingHints::default().as_form()) {
         Ok((_, text)) => number_lines(shown, &text, &[], args).map(ToolboxReply::Text),
         Err(UnfitText::Binary) => {
-            let size = bytes.len();
-            Err(ToolError::refused(format!("`{shown}` is a binary file of {size} bytes")))
+            let (what, size) = (kinds::binary_name(bytes), bytes.len());
+            Err(ToolError::refused(format!("`{shown}` is {what} of {size} bytes")))
         }
         Err(_) => {
             number_lines(shown, &String::from_utf8_lossy(bytes), &[], args).map(ToolboxReply::Text)
@@ -158,9 +158,9 @@ fn show_file(
     let shown = match read_text(bytes, &hints.as_form()) {
         Ok((form, raw)) => show_text(at, args, form, raw, &hints, is_lfs_pointer(bytes))?,
         Err(UnfitText::Binary) => {
-            let size = bytes.len();
+            let (what, size) = (kinds::binary_name(bytes), bytes.len());
             return Err(ToolError::refused(format!(
-                "`{}` is a binary file of {size} bytes: look at it with a program of the workspace, in Bash",
+                "`{}` is {what} of {size} bytes: look at it with a program of the workspace, in Bash",
                 at.shown
             )));
         }
