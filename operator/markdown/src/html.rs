@@ -37,6 +37,7 @@ pub fn render_html(text: &str, dialect: TextDialect, name: &dyn Fn(&str) -> Stri
         ends: Vec::new(),
         depth: 0,
         in_head: false,
+        blank: 0,
     };
     writer.write(parse_events(&source));
     writer.out
@@ -100,6 +101,8 @@ struct HtmlWriter<'a> {
     /// Nesting depth of quotations and lists.
     depth: usize,
     in_head: bool,
+    /// Cells of the row with nothing in them that were not written yet.
+    blank: usize,
 }
 
 impl HtmlWriter<'_> {
@@ -208,9 +211,21 @@ impl HtmlWriter<'_> {
                 self.in_head = true;
                 ("<thead><tr>", "</tr></thead><tbody>")
             }
-            Tag::TableRow => ("<tr>", "</tr>"),
+            Tag::TableRow => {
+                self.blank = 0;
+                ("<tr>", "</tr>")
+            }
+            // The parser fills short rows up: of a wide head and many of them it makes very many cells.
+            Tag::TableCell if !self.in_head && range.is_empty() => {
+                self.blank += 1;
+                ("", "")
+            }
             Tag::TableCell if self.in_head => ("<th scope=\"col\">", "</th>"),
-            Tag::TableCell => ("<td>", "</td>"),
+            Tag::TableCell => {
+                let blank = "<td></td>".repeat(std::mem::take(&mut self.blank));
+                self.put(&blank);
+                ("<td>", "</td>")
+            }
             _ => ("", ""),
         };
         self.put(begin);
@@ -422,5 +437,17 @@ mod tests {
             assert_eq!(open, Vec::<&str>::new(), "{text}");
             assert!(shown.matches("<blockquote>").count() <= DEPTH, "{text}");
         }
+    }
+
+    #[test]
+    fn a_small_text_is_no_huge_table() {
+        let (head, rule) = ("a|".repeat(2000), "-|".repeat(2000));
+        let text = format!("|{head}\n|{rule}\n{}", "|b\n".repeat(130));
+        let shown = html(&text);
+        assert!(shown.contains("<td>b</td></tr>"), "{}", shown.len());
+        assert!(shown.len() < 60_000, "{}", shown.len());
+        let gap = html("|a|b|c|\n|-|-|-|\n|1||3|\n||2|");
+        assert!(gap.contains("<tr><td>1</td><td></td><td>3</td></tr>"), "{gap}");
+        assert!(gap.contains("<tr><td></td><td>2</td></tr>"), "{gap}");
     }
 }
