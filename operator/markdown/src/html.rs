@@ -5,12 +5,16 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Tag, TagEnd};
 
-use crate::{fence_words, find_addresses, is_url, looks_elsewhere, parse_events, prepare_source};
+use crate::{
+    fence_words, find_addresses, is_url, looks_elsewhere, mark_hidden, parse_events, prepare_source,
+};
 
 /// Quotations and lists inside of each other that are shown as such.
 const DEPTH: usize = 8;
 /// Marks of list items in messages that were written for Slack.
 const BULLETS: [&str; 3] = ["• ", "◦ ", "▪ "];
+/// Three ticks as they stand in Slack's code, which they would end.
+const TICKS: &str = "`\u{200b}``";
 
 /// Markup in which a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +164,7 @@ impl HtmlWriter<'_> {
         }
         self.flush();
         self.out.push_str("<code>");
-        push_escaped(&mut self.out, code);
+        push_escaped(&mut self.out, &mark_hidden(code));
         self.out.push_str("</code>");
     }
 
@@ -175,7 +179,10 @@ impl HtmlWriter<'_> {
         for (event, _) in events {
             match event {
                 Event::End(TagEnd::CodeBlock) => break,
-                Event::Text(text) => push_escaped(&mut self.out, &text),
+                Event::Text(text) if self.dialect == TextDialect::Slack => {
+                    push_escaped(&mut self.out, &mark_hidden(&text.replace(TICKS, "```")));
+                }
+                Event::Text(text) => push_escaped(&mut self.out, &mark_hidden(&text)),
                 _ => {}
             }
         }
@@ -372,6 +379,7 @@ mod tests {
             ("• a\n  more\nend", "<ul><li>a<br>more</li></ul><p>end</p>"),
             ("2*3*4 and _x_", "<p>2*3*4 and <em>x</em></p>"),
             ("```\n• code\n```", "<pre tabindex=\"0\"><code>• code\n</code></pre>"),
+            ("```\na `\u{200b}`` b\n```", "<pre tabindex=\"0\"><code>a ``` b\n</code></pre>"),
         ] {
             assert_eq!(slack(text), expected, "{text}");
         }
@@ -411,6 +419,9 @@ mod tests {
         assert!(html("[//]: # (hidden order)").contains("hidden order"));
         assert!(html("```sh hidden order\nls\n```").contains("hidden order"));
         assert!(html("|a|\n|-|\n|1| hidden order |").contains("1| hidden order"));
+        assert_eq!(html("\u{202e}sey"), "<p>⟦U+202E⟧sey</p>");
+        assert_eq!(html("`a\u{2066}b`"), "<p><code>a⟦U+2066⟧b</code></p>");
+        assert!(html("```\na\u{200b}b\n```").contains("a⟦U+200B⟧b"));
     }
 
     #[test]

@@ -18,14 +18,15 @@ pub use html::{TextDialect, render_html};
 pub use links::{is_url, looks_elsewhere};
 pub use literal::{show_line, show_literally};
 pub use plain::plain_line;
-pub use visible::visible_text;
+pub use visible::{mark_hidden, visible_text};
 
 use pulldown_cmark::{OffsetIter, Options, Parser};
 
 /// A text as [`parse_events`] takes it: nothing in it stays unseen.
 #[must_use]
 pub fn prepare_source(markdown: &str) -> String {
-    hidden::show_cells(hidden::show_definitions(without_lazy_quotes(markdown.trim_end())))
+    let shown = visible::mark_deceptive(markdown.trim_end());
+    hidden::show_cells(hidden::show_definitions(without_lazy_quotes(&shown)))
 }
 
 /// The events of a prepared text, with their places in it.

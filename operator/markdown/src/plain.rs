@@ -4,10 +4,17 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 
 use crate::html::is_inside_word;
 use crate::parse_events;
+use crate::visible::mark_deceptive;
 
 /// The words of a text in one line.
 #[must_use]
 pub fn plain_line(text: &str) -> String {
+    let mut text = mark_deceptive(text).into_owned();
+    if text.starts_with("<!") {
+        // A call of everybody, such as `<!here>`, begins no HTML.
+        text.insert(0, '\\');
+    }
+    let text = text.as_str();
     let mut out = String::with_capacity(text.len());
     let mut kept = Vec::new();
     for (event, range) in parse_events(text) {
@@ -56,6 +63,7 @@ mod tests {
             ("2*3*4 of snake_case_name", "2*3*4 of snake_case_name"),
             ("see [it](https://e.example) <img src=x>", "see it <img src=x>"),
             ("<@U1> look", "<@U1> look"),
+            ("\u{202e}txt.exe", "⟦U+202E⟧txt.exe"),
             ("---", "---"),
             ("", ""),
         ] {

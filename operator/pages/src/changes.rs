@@ -1,7 +1,7 @@
 //! The page of a branch's changes: files and lines, with reviewers' remarks on them.
 
 use askama::Template;
-use codebutler_markdown::TextDialect;
+use codebutler_markdown::{TextDialect, mark_hidden};
 use codebutler_wire::history::CheckShown;
 
 use crate::UserNames;
@@ -202,7 +202,7 @@ impl FileRow {
         let remarks = own.count() as u64;
         Self {
             remarks: if remarks > 0 { group_digits(remarks) } else { String::new() },
-            path: file.path.clone(),
+            path: mark_hidden(&file.path).into_owned(),
             link: format!("{}/changes?file={}", page.base, encode_query(&file.path)),
             added: format_signed('+', file.added),
             removed: format_signed('−', file.removed),
@@ -218,7 +218,7 @@ impl CommitRow {
             let host = pull.url.strip_suffix(&format!("/pull/{}", pull.number))?;
             host.starts_with("https://").then(|| format!("{host}/commit/{id}"))
         });
-        Some(Self { short, subject: subject.to_owned(), link })
+        Some(Self { short, subject: mark_hidden(subject).into_owned(), link })
     }
 }
 
@@ -250,7 +250,7 @@ impl PatchShown {
             (link, format_count(left as u64, "more line"))
         });
         Self {
-            path: patch.path.clone(),
+            path: mark_hidden(&patch.path).into_owned(),
             added: format_signed('+', file.and_then(|file| file.added)),
             removed: format_signed('−', file.and_then(|file| file.removed)),
             sides: find_sides(&rows),

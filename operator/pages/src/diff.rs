@@ -1,5 +1,7 @@
 //! Git's output about changes: files with their lines. Pure, and lenient: odd output is text.
 
+use codebutler_markdown::mark_hidden;
+
 /// Files and lines whose patch is shown with the others; of more, each is shown alone.
 const FILES: usize = 50;
 const LINES: u64 = 1500;
@@ -107,9 +109,11 @@ fn read_row(line: &str, old: &mut u64, new: &mut u64) -> DiffRow {
     DiffRow { class, old: before, new: after, text: cut_line(text) }
 }
 
+/// A line as it is shown: nothing in it is unseen, or turns what follows.
 fn cut_line(line: &str) -> String {
+    let line = mark_hidden(line);
     if line.len() <= WIDE {
-        return line.to_owned();
+        return line.into_owned();
     }
     format!("{}…", &line[..line.floor_char_boundary(WIDE)])
 }
@@ -154,6 +158,13 @@ mod tests {
         for odd in ["", "x", "@@ -1 +1 @@\n+a", "diff --git \n@@ é\n+x"] {
             assert!(FilePatch::read_all(odd, &[]).iter().all(|file| file.rows.is_empty()), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_line_shows_what_would_make_it_read_as_another() {
+        let patch = "diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+a /*\u{202e} } \u{2066}*/\n";
+        let patches = FilePatch::read_all(patch, &["x".to_owned()]);
+        assert_eq!(patches[0].rows[2].text, "a /*⟦U+202E⟧ } ⟦U+2066⟧*/");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use askama::Template;
-use codebutler_markdown::{TextDialect, render_html};
+use codebutler_markdown::{TextDialect, mark_hidden, render_html};
 use codebutler_wire::NanoUsd;
 
 use crate::UserNames;
@@ -26,6 +26,12 @@ pub struct TextRow {
     pub text: String,
 }
 
+impl TextRow {
+    fn of(class: &'static str, line: &str) -> Self {
+        Self { class, text: mark_hidden(line).into_owned() }
+    }
+}
+
 /// A text under a heading, which may be folded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextBlock {
@@ -45,7 +51,7 @@ impl TextBlock {
 
     /// Shows a replacement as removed and added rows.
     pub fn change(heading: &str, (old, new): (&str, &str), whole: bool) -> Self {
-        let row = |class| move |line: &str| TextRow { class, text: line.to_owned() };
+        let row = |class| move |line: &str| TextRow::of(class, line);
         Self::of(
             heading,
             old.lines().map(row("del")).chain(new.lines().map(row("add"))).collect(),
@@ -75,7 +81,7 @@ fn is_diff(text: &str) -> bool {
 }
 
 fn plain_rows(text: &str) -> Box<dyn Iterator<Item = TextRow> + '_> {
-    Box::new(text.lines().map(|line| TextRow { class: "", text: line.to_owned() }))
+    Box::new(text.lines().map(|line| TextRow::of("", line)))
 }
 
 fn diff_rows(text: &str) -> Box<dyn Iterator<Item = TextRow> + '_> {
@@ -87,7 +93,7 @@ fn diff_rows(text: &str) -> Box<dyn Iterator<Item = TextRow> + '_> {
             Some(b'@' | b'd') => "hunk",
             _ => "",
         };
-        TextRow { class, text: line.to_owned() }
+        TextRow::of(class, line)
     }))
 }
 
@@ -244,6 +250,12 @@ mod tests {
         let classes: Vec<_> = block.rows.iter().map(|row| row.class).collect();
         assert_eq!(classes, ["hunk", "hunk", "hunk", "del", "add", ""]);
         assert_eq!(TextBlock::new("Output", "- a list\n+ more", false).rows[0].class, "");
+        for block in [
+            TextBlock::new("Output", "a\u{202e}b", false),
+            TextBlock::change("Edit", ("a\u{202e}b", ""), true),
+        ] {
+            assert_eq!(block.rows[0].text, "a⟦U+202E⟧b");
+        }
         assert_eq!(
             (group_digits(1_234_567), group_digits(12)),
             ("1,234,567".to_owned(), "12".to_owned())

@@ -1,7 +1,9 @@
 //! Cells of a table as Slack's rich text: it knows links, bold, italic, strike and code, and nothing in its text
 //! is markup or calls anybody.
 
-use codebutler_markdown::{find_addresses, is_url, looks_elsewhere};
+use std::borrow::Cow;
+
+use codebutler_markdown::{find_addresses, is_url, looks_elsewhere, mark_hidden};
 use pulldown_cmark::{Event, Tag, TagEnd};
 use serde_json::{Map, Value, json};
 
@@ -74,14 +76,16 @@ impl CellWriter {
 
     pub(super) fn event(&mut self, event: &Event<'_>) {
         let (text, code) = match event {
-            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => (&**text, false),
-            Event::Code(text) => (&**text, true),
-            Event::SoftBreak | Event::HardBreak => (" ", false),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                (Cow::Borrowed(&**text), false)
+            }
+            Event::Code(text) => (mark_hidden(text), true),
+            Event::SoftBreak | Event::HardBreak => (Cow::Borrowed(" "), false),
             _ => return,
         };
         match &mut self.link {
-            Some(link) => link.label.push_str(text),
-            None => self.push(text, None, code),
+            Some(link) => link.label.push_str(&text),
+            None => self.push(&text, None, code),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use codebutler_markdown::{find_addresses, is_url, looks_elsewhere};
+use codebutler_markdown::{find_addresses, is_url, looks_elsewhere, mark_hidden};
 use pulldown_cmark::{CowStr, Event, Tag, TagEnd};
 
 use crate::outbound::mrkdwn::escape_text;
@@ -119,7 +119,7 @@ impl InlineLine {
 
     fn code(&mut self, code: &CowStr<'_>) {
         // A tick can't stand inside Slack's code.
-        let code = escape_text(code).replace('`', "ˋ");
+        let code = escape_text(&mark_hidden(code)).replace('`', "ˋ");
         if self.link.is_some() {
             self.text.push_str(&code);
         } else {

@@ -16,7 +16,7 @@ mod table;
 
 use std::ops::Range;
 
-use codebutler_markdown::{fence_words, parse_events, prepare_source};
+use codebutler_markdown::{fence_words, mark_hidden, parse_events, prepare_source};
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
 use serde_json::Value;
@@ -254,7 +254,8 @@ impl<'a> MarkdownWriter<'a> {
             }
             _ => {
                 // Slack knows no language names, and no ticks inside code.
-                let code = escape_text(code.trim_end_matches('\n')).replace("```", "`\u{200b}``");
+                let code = escape_text(&mark_hidden(code.trim_end_matches('\n')));
+                let code = code.replace("```", "`\u{200b}``");
                 self.block(source, range, &format!("```\n{code}\n```"));
             }
         }

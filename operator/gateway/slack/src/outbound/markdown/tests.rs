@@ -193,6 +193,20 @@ fn what_a_reader_of_markdown_would_not_see_is_shown() {
 }
 
 #[test]
+fn what_would_deceive_a_reader_of_the_letters_is_written_out() {
+    for (markdown, shown) in [
+        ("Run \u{202e}fr- mr.", "Run ⟦U+202E⟧fr- mr."),
+        ("`ls\u{2066}x`", "`ls⟦U+2066⟧x`"),
+        ("```\nlet a\u{3164} = 1;\n```", "```\nlet a⟦U+3164⟧ = 1;\n```"),
+        ("Well done ❤\u{fe0f} \u{2068}שלום\u{2069}", "Well done ❤\u{fe0f} \u{2068}שלום\u{2069}"),
+    ] {
+        assert_eq!(plain(markdown), shown, "{markdown:?}");
+    }
+    let found = tables("| a |\n|---|\n| `x\u{200b}y` |");
+    assert_eq!(cells(&found[0], 1), ["code{x⟦U+200B⟧y}"]);
+}
+
+#[test]
 fn nothing_in_it_is_markup_or_hidden() {
     for (text, shown) in [
         ("a\n*b*", "```\na\n*b*\n```"),
