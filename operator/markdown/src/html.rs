@@ -67,14 +67,14 @@ fn mark_items(text: &str) -> String {
             out.push('\n');
         }
         in_list = !in_code && (is_item || (in_list && inner.len() < line.len()));
-        match item {
-            Some(item) => {
-                out.push_str(&line[..line.len() - inner.len()]);
-                out.push_str("- ");
-                out.push_str(item);
-            }
-            None => out.push_str(line),
-        }
+        out.push_str(&line[..line.len() - inner.len()]);
+        out.push_str(if item.is_some() { "- " } else { "" });
+        let words = item.unwrap_or(inner);
+        // A call of everybody, such as `<!here>`, begins no HTML.
+        let is_call = words.starts_with("<!") && !in_code;
+        let is_indented = item.is_none() && line.len() - inner.len() >= 4;
+        out.push_str(if is_call && !is_indented { "\\" } else { "" });
+        out.push_str(words);
         out.push('\n');
     }
     out
@@ -377,6 +377,8 @@ mod tests {
                 "<p>Plan:</p><ol><li>a</li><li>b</li></ol><p>Done when c</p>",
             ),
             ("• a\n  more\nend", "<ul><li>a<br>more</li></ul><p>end</p>"),
+            ("<!here> *x*", "<p>&#60;!here&#62; <b>x</b></p>"),
+            ("• <!here> *x*", "<ul><li>&#60;!here&#62; <b>x</b></li></ul>"),
             ("2*3*4 and _x_", "<p>2*3*4 and <em>x</em></p>"),
             ("```\n• code\n```", "<pre tabindex=\"0\"><code>• code\n</code></pre>"),
             ("```\na `\u{200b}`` b\n```", "<pre tabindex=\"0\"><code>a ``` b\n</code></pre>"),

@@ -61,6 +61,7 @@ mod tests {
             ("> quoted\n> on", "quoted on"),
             ("2. Second", "2. Second"),
             ("2*3*4 of snake_case_name", "2*3*4 of snake_case_name"),
+            ("<!here> *look*", "<!here> look"),
             ("see [it](https://e.example) <img src=x>", "see it <img src=x>"),
             ("<@U1> look", "<@U1> look"),
             ("\u{202e}txt.exe", "⟦U+202E⟧txt.exe"),

@@ -14,7 +14,7 @@ use crate::chart::DayChart;
 use crate::list::{ListedThread, encode_query};
 use crate::page::{MoneyRow, PageVisitor};
 use crate::summary::{CallTotals, QUARTER};
-use crate::text::{format_count, name_people, render_template, show_money};
+use crate::text::{format_count, name_mentions, render_template, show_money};
 
 /// Maximum number of rows in one table.
 const ROWS: usize = 60;
@@ -139,7 +139,7 @@ impl SpendingGroups {
             let recent = find_date(summary.last, zone) >= *first;
             let pull = summary.pull.as_ref().filter(|pull| pull.state == "merged" && recent);
             found.merged.extend(pull.map(|pull| {
-                let name = format!("#{} {}", pull.number, name_people(&summary.title, names));
+                let name = format!("#{} {}", pull.number, name_mentions(&summary.title, names));
                 let link = Some(format!("/{}", one.name));
                 (MoneyRow { link, ..MoneyRow::of(&name, &summary.total) }, summary.total.cost)
             }));

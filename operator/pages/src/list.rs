@@ -10,7 +10,7 @@ use crate::UserNames;
 use crate::moment::show_time;
 use crate::page::PageVisitor;
 use crate::summary::{STATES, ThreadSummary};
-use crate::text::{format_count, format_duration, name_people, render_template, show_money};
+use crate::text::{format_count, format_duration, name_mentions, render_template, show_money};
 
 /// Maximum number of threads on one page of the list.
 const MOST: usize = 200;
@@ -167,7 +167,7 @@ impl ThreadRow {
         let title = if summary.title.is_empty() { name } else { &summary.title };
         Self {
             name: name.clone(),
-            title: name_people(title, names),
+            title: name_mentions(title, names),
             state: summary.state(),
             detail,
             since: show_time(since, now),

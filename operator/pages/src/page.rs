@@ -11,7 +11,7 @@ use crate::run::{PageItem, add_lost_runs, group_steps};
 use crate::step::{StepPlace, StepView, describe_outcome, name_author, waited_for};
 use crate::summary::{CallTotals, LatestMessage, ThreadSummary, TimeSpan};
 use crate::text::{
-    format_duration, group_digits, name_people, render_prose, render_template, show_money,
+    format_duration, group_digits, name_mentions, render_prose, render_template, show_money,
     without_page_link,
 };
 use crate::timeline::PageTimeline;
@@ -220,7 +220,7 @@ pub fn render_thread(page: &ThreadPage, visitor: &PageVisitor) -> String {
 pub(crate) fn name_thread(base: &str, summary: &ThreadSummary, names: &UserNames) -> String {
     match summary.title.trim() {
         "" => base.trim_start_matches('/').to_owned(),
-        title => name_people(title, names),
+        title => name_mentions(title, names),
     }
 }
 
@@ -309,7 +309,7 @@ impl StateTemplate<'_> {
     }
 
     fn said(&self, latest: &LatestMessage) -> String {
-        name_people(&latest.text, self.names)
+        name_mentions(&latest.text, self.names)
     }
 
     fn prose(&self, text: &str) -> String {

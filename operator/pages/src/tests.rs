@@ -305,6 +305,9 @@ fn messages_are_shown_with_their_markup_and_titles_without() {
     );
     let (_, title) = said("Implement item `1` of the roadmap: **Cents**", pm());
     assert_eq!(title, "Implement item 1 of the roadmap: Cents");
+    let (shown, title) = said("<!here> *look* at `<#C0123ABC>` in <#C0123ABC|ops>", pm());
+    let expected = "<p>@here <b>look</b> at <code>&#60;#C0123ABC&#62;</code> in #ops</p>";
+    assert_eq!((&*shown, &*title), (expected, "<!here> look at <#C0123ABC> in <#C0123ABC|ops>"));
     // Neither what is loaded nor what is led to is chosen by who writes, but for pages of the web.
     let hostile = "![x](https://evil.example/p.png) [y](javascript:alert(1)) <img src=x>";
     let (shown, _) = said(hostile, MessageAuthor::User { id: "U1".into() });

@@ -116,6 +116,42 @@ pub(crate) fn name_people(text: &str, names: &UserNames) -> String {
     out + rest
 }
 
+/// Words of a message, in which people, channels and groups are called by their names, where these are known.
+pub(crate) fn name_mentions(text: &str, names: &UserNames) -> String {
+    let text = name_people(text, names);
+    if !text.contains("<#") && !text.contains("<!") {
+        return text;
+    }
+    let mut parts = text.split('<');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('>').and_then(|(mark, rest)| Some((name_mark(mark)?, rest))) {
+            Some((name, rest)) => out.extend([&*name, rest]),
+            None => out.extend(["<", part]),
+        }
+    }
+    out
+}
+
+/// Name of a channel, a group, or all who are there, if that is what Slack's mark means.
+fn name_mark(mark: &str) -> Option<String> {
+    let (mark, label) = mark.split_once('|').unwrap_or((mark, ""));
+    let is_id = |id: &&str| {
+        let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+        id.len() > 5 && id.bytes().all(plain)
+    };
+    let (sign, id) = if let Some(id) = mark.strip_prefix('#').filter(is_id) {
+        ('#', id)
+    } else if let Some(id) = mark.strip_prefix("!subteam^").filter(is_id) {
+        ('@', id)
+    } else {
+        let all = ["here", "channel", "everyone"];
+        ('@', mark.strip_prefix('!').filter(|name| all.contains(name))?)
+    };
+    let name = if label.is_empty() { id } else { label };
+    Some(format!("{sign}{}", name.trim_start_matches(sign)))
+}
+
 /// A template with its values; a sentence where it can't be rendered.
 pub(crate) fn render_template(template: &impl Template) -> String {
     template.render().unwrap_or_else(|_| "this page can't be shown".to_owned())
@@ -123,7 +159,11 @@ pub(crate) fn render_template(template: &impl Template) -> String {
 
 /// Words with their markup, as HTML in which people are called by their names.
 pub(crate) fn render_prose(text: &str, dialect: TextDialect, names: &UserNames) -> String {
-    render_html(&name_dates(text), dialect, &|part| name_people(part, names))
+    let name = match dialect {
+        TextDialect::Markdown => name_people,
+        TextDialect::Slack => name_mentions,
+    };
+    render_html(&name_dates(text), dialect, &|part| name(part, names))
 }
 
 /// A message without the link to the page that shows it.
@@ -211,6 +251,23 @@ mod tests {
             ("none", "none"),
         ] {
             assert_eq!(name_people(text, &names), expected);
+        }
+    }
+
+    #[test]
+    fn channels_and_groups_are_called_by_their_names() {
+        let names = UserNames::from([("U1".to_owned(), "Ana".to_owned())]);
+        for (text, expected) in [
+            ("<@U1> asks <!subteam^S0123ABC|@ops> in <#C0123ABC|ops>", "@Ana asks @ops in #ops"),
+            ("<!subteam^S0123ABC> <#C0123ABC> <#C0123ABC|>", "@S0123ABC #C0123ABC #C0123ABC"),
+            ("<!here> <!channel|channel> <!everyone>", "@here @channel @everyone"),
+            (
+                "<!DOCTYPE html> <#fff> a <! b <#C0123ABC",
+                "<!DOCTYPE html> <#fff> a <! b <#C0123ABC",
+            ),
+            ("Vec<u8>", "Vec<u8>"),
+        ] {
+            assert_eq!(name_mentions(text, &names), expected);
         }
     }
 
