@@ -8,7 +8,7 @@ use serde_json::json;
 use super::DESKTOP;
 use super::chromium::Browser;
 use super::watching::looked_at;
-use crate::support::Setup;
+use crate::support::{Setup, Team};
 
 const STEPS: u64 = 5000;
 
@@ -39,6 +39,32 @@ fn history() -> String {
     all
 }
 
+/// Words of a script that runs from the right begin there, and turn nothing of what stands beside them.
+async fn reads_from_the_right(browser: &mut Browser, team: &Team, pages: &str) {
+    let path = format!("{}/right-1", team.stack.place.team);
+    let folder = team.stack.dir.join("history").join(&path);
+    std::fs::create_dir_all(&folder).unwrap();
+    let line = json!({
+        "v": 1, "at": 1_700_000_000_000_u64, "source": "gateway", "event": "message",
+        "ts": "1700000000.000100", "author": {"kind": "user", "id": "U0RIGHT"},
+        "text": "שלום עולם",
+    });
+    std::fs::write(folder.join("events.jsonl"), format!("{line}\n")).unwrap();
+    browser.open(&format!("{pages}/{path}")).await;
+    browser.until("document.querySelector('.message .prose p') !== null").await;
+    for (name, place) in [("title", "h1"), ("words", ".message .prose p")] {
+        let begins = format!(
+            "(() => {{ const own = document.querySelector('{place}'), text = document.createRange(); \
+             text.selectNodeContents(own); const right = (one) => one.getBoundingClientRect().right; \
+             return Math.abs(right(own) - right(text)) < 2 }})()"
+        );
+        assert_eq!(browser.value(&begins).await, json!(true), "{name}");
+    }
+    let beside = "document.querySelector('.latest a').getBoundingClientRect().right\
+                  <= document.querySelector('.latest small').getBoundingClientRect().left + 1";
+    assert_eq!(browser.value(beside).await, json!(true), "the time stands behind the words");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_nothing_and_of_5_000_steps_are_looked_at() {
     let Some(mut browser) = Browser::start().await else { return };
@@ -66,6 +92,7 @@ async fn pages_of_nothing_and_of_5_000_steps_are_looked_at() {
         browser.until(&shown).await;
         looked_at(&mut browser, name).await;
     }
+    reads_from_the_right(&mut browser, &team, &pages).await;
     assert_eq!(browser.complaints(), Vec::<String>::new());
     // The browser itself complains of an answer that is an error.
     browser.open(&format!("{pages}/{}/gone-1", team.stack.place.team)).await;
