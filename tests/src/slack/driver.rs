@@ -205,6 +205,11 @@ impl SlackServer {
         self.created(name, real_name, |_, guest| guest.is_restricted = true)
     }
 
+    /// Adds an account that is deactivated; returns the user id.
+    pub fn create_former(&self, name: &str, real_name: &str) -> String {
+        self.created(name, real_name, |_, former| former.is_deleted = true)
+    }
+
     /// Adds the user of somebody else's bot, which can react like one; returns the user id.
     pub fn create_bot(&self, name: &str) -> String {
         self.created(name, name, |_, bot| bot.is_bot = true)

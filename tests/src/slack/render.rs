@@ -187,7 +187,7 @@ pub(super) fn render_user(world: &SlackWorld, user: &SlackUser) -> Value {
         "team_id": world.team_of(&user.id),
         "name": user.name,
         "real_name": user.real_name,
-        "deleted": false,
+        "deleted": user.is_deleted,
         "color": "9f69e7",
         "tz": "Europe/London",
         "tz_label": "Greenwich Mean Time",

@@ -67,6 +67,9 @@ pub struct SlackUser {
     /// A guest, who sees some channels only.
     #[serde(default)]
     pub is_restricted: bool,
+    /// A deactivated account.
+    #[serde(default)]
+    pub is_deleted: bool,
 }
 
 /// A channel with all its messages.
@@ -324,6 +327,7 @@ impl SlackWorld {
             is_bot,
             team: None,
             is_restricted: false,
+            is_deleted: false,
         };
         self.users.insert(id.clone(), user);
         id

@@ -200,6 +200,18 @@ impl Inner {
         Ok(person)
     }
 
+    /// Those of `people` whose accounts are not deactivated, as far as Slack tells.
+    pub(crate) async fn without_former(&self, repo: &Repo, people: Vec<String>) -> Vec<String> {
+        let Ok(account) = self.account(repo).await else { return people };
+        let mut left = Vec::new();
+        for user in people {
+            let person = self.person((repo, &account), &user).await;
+            let is_former = matches!(person, Ok(SlackPerson { kind: PersonKind::Gone, .. }));
+            left.extend((!is_former).then_some(user));
+        }
+        left
+    }
+
     /// True if somebody is known to see what every full member of the workspace can.
     pub(crate) async fn is_member(&self, of: (&Repo, &SlackAccount), user: &str) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.person(of, user)).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use codebutler_crds::Thread;
+use codebutler_crds::{Thread, ThreadStatus};
 
 /// Slack user ids of the people whose answer a question waits for: who asked for the thread and who took part last.
 /// Nobody if none is known to Slack.
@@ -46,6 +46,17 @@ pub(crate) fn concerned_people(thread: &Thread) -> BTreeSet<String> {
     .filter(|user| is_id(user))
     .cloned()
     .collect()
+}
+
+/// Slack user ids of all who are reminded of what a thread waits for: of the only ones who can give it, or else of all
+/// who have to do with the thread.
+pub(crate) fn reminded_people(thread: &Thread) -> Vec<String> {
+    let asks_for_money = thread.status.as_ref().is_some_and(ThreadStatus::asks_for_money);
+    let asked = thread.asked_people();
+    if asks_for_money || asked == thread.people() {
+        return concerned_people(thread).into_iter().collect();
+    }
+    asked
 }
 
 /// Mention of a user, unless it can be none.
@@ -114,6 +125,29 @@ mod tests {
         assert_eq!(mention_all(&thread), "<@U0ANA> <@U0BEN> <@U0CIA>");
         assert_eq!(concerned_people(&thread).len(), 3, "reminders call them, too");
         assert_eq!(reader_of(&thread).as_deref(), Some("U0ANA"));
+    }
+
+    #[test]
+    fn who_alone_can_answer_is_reminded_alone() {
+        let remind = |status: serde_json::Value| {
+            let thread: Thread = serde_json::from_value(json!({
+                "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread", "metadata": {"name": "t"},
+                "spec": {"repo": "r", "requestedBy": "U0ANA"}, "status": status,
+            }))
+            .unwrap();
+            reminded_people(&thread)
+        };
+        let plan = json!({"ts": "2.000000", "hash": "h", "role": "pm", "declinedBy": "U0CIA"});
+        assert_eq!(
+            remind(json!({"speakers": ["U0BEN"], "plan": plan})),
+            ["U0ANA", "U0BEN", "U0CIA"]
+        );
+        let servers = json!({"docs": {"calls": 0, "signIn": "U0BEN"}});
+        let mut status = json!({"speakers": ["U0BEN", "U0CIA"], "mcp": {"servers": servers}});
+        assert_eq!(remind(status.clone()), ["U0BEN"]);
+        let ask = json!({"ts": "2.000000", "limit": "perThread", "roles": ["pm"]});
+        status["budget"] = json!({"ask": ask});
+        assert_eq!(remind(status).len(), 3, "anybody may raise a budget");
     }
 
     #[test]

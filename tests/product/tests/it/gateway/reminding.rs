@@ -63,6 +63,43 @@ async fn people_are_reminded_once_of_a_question_that_they_have_not_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_all_who_took_part_have_left_people_who_may_decide_are_reminded() {
+    let spec = json!({"access": {"users": ["U0LEAD"]}});
+    let world = World::play(ModelScript::of("coder", vec![]), &spec, &json!({})).await;
+    let former = world.slack.create_former("eva", "Eva");
+    let mut before = world.thread().await;
+    before.spec.requested_by = Some(former.clone());
+    world.begin_thread_as(before).await;
+    let key = ThreadKey { namespace: world.cluster.team().to_owned(), name: world.name.clone() };
+    let work = &world.gateway.work;
+    eventually("the gateway knows who asked", || async {
+        let known = work.context.thread(&key);
+        known.is_some_and(|thread| thread.spec.requested_by.as_ref() == Some(&former))
+    })
+    .await;
+    let reminded = |words: &str| {
+        let all = world.slack.messages(&world.channel, Some(&world.root));
+        all.into_iter().map(|one| one.text).find(|text| text.contains(words)).unwrap()
+    };
+    work.slack.remind(&key, "first", "It waits.").await.unwrap();
+    let first = reminded("It waits.");
+    assert!(first.contains("has left") && first.contains("<@U0LEAD>"), "{first}");
+    assert!(!first.contains(&former), "{first}");
+    // Somebody else has taken part since.
+    let spoke = json!({"status": {"speakers": [former, world.ana()]}});
+    world.patch_thread(&spoke).await;
+    eventually("the gateway knows who spoke", || async {
+        let status = work.context.thread(&key).and_then(|thread| thread.status.clone());
+        status.is_some_and(|status| status.speakers.len() == 2)
+    })
+    .await;
+    work.slack.remind(&key, "second", "It still waits.").await.unwrap();
+    let second = reminded("It still waits.");
+    assert!(second.contains(&format!("<@{}>", world.ana())), "{second}");
+    assert!(!second.contains("has left") && !second.contains("U0LEAD"), "{second}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_posted_for_somebody_who_went_away_meanwhile_is_not_posted_again() {
     const POST: &str = "chat.postMessage";
     let world = World::start(vec![]).await;

@@ -82,19 +82,33 @@ pub(crate) async fn ask_update(
     inner.threads.update(key, record).await.map(drop).map_err(|error| not_recorded(&error))
 }
 
-/// Reminds all who have to do with a thread of what it waits for.
+/// People of `spec.access.users` who are called where everybody who took part has left.
+const CALLED: usize = 3;
+/// Sentence that is added to a reminder there.
+const ALL_LEFT: &str =
+    "Everybody who took part has left this workspace: whoever may decide here can answer.";
+
+/// Reminds all who have to do with a thread of what it waits for. Where they have left, the first people who may decide
+/// hear of it.
 pub(crate) async fn remind_people(
     inner: &Inner,
     key: &ThreadKey,
     id: &str,
     text: &str,
 ) -> Result<(), ApiError> {
+    let (thread, repo) = inner.conversation(key)?;
+    let concerned = mentions::reminded_people(&thread);
+    let has_people = !concerned.is_empty();
+    let mut people = inner.without_former(&repo, concerned).await;
+    let mut text = text.to_owned();
+    if has_people && people.is_empty() {
+        text = format!("{text} {ALL_LEFT}");
+        let named = repo.spec.access.users.iter().take(CALLED).cloned().collect();
+        people = inner.without_former(&repo, named).await;
+    }
+    let called = mentions::mention_each(&people);
     let _turn = inner.posting.lock(key).await;
-    let (thread, _) = inner.conversation(key)?;
-    let people = mentions::concerned_people(&thread);
-    let mentions: Vec<_> = people.iter().filter_map(|user| mentions::mention_user(user)).collect();
-    let called = mentions.join(" ");
-    post_asking(inner, key, id, (text, &[], &called), ("remind", TextAsks::Nothing), None)
+    post_asking(inner, key, id, (&text, &[], &called), ("remind", TextAsks::Nothing), None)
         .await
         .map(drop)
 }
