@@ -18,6 +18,7 @@ use crate::inbound::access;
 use crate::inbound::emoji::EmojiReaction;
 use crate::inbound::feedback::DoubtedAnswer;
 use crate::inbound::help::{self, HelpAnswer};
+use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::outbound::post;
 use crate::outbound::previews;
 use crate::questions::settled_messages;
@@ -90,6 +91,8 @@ pub(crate) enum RouteEffect {
     Suggest { im: String, thread: Option<SlackTs>, channels: Vec<RepoChannel> },
     /// Links of a message are shown with what they lead to.
     Preview { channels: Vec<RepoChannel>, ts: SlackTs, links: Vec<String> },
+    /// A bot that is not heard: whoever made it reads why.
+    TellBot(Box<UnnamedBot>),
     /// The one answer of a closed thread.
     TellClosed { thread: ThreadKey },
 }
@@ -151,6 +154,7 @@ impl Inner {
                 Ok(())
             }
             RouteEffect::Help(answer) => self.answer_help(answer).await,
+            RouteEffect::TellBot(called) => self.tell_bot(called).await,
             RouteEffect::Direct { im, asked, root, channels } => {
                 self.direct((im, root.as_ref()), asked, channels).await
             }
@@ -205,6 +209,14 @@ impl Inner {
         let Some(channel) = repo.channel() else { return Ok(()) };
         let slack = SlackThread { channel: channel.to_owned(), ts: root.clone() };
         self.ephemeral(&account, &slack, user, text).await
+    }
+
+    async fn tell_bot(&self, called: &UnnamedBot) -> Result<(), AccessError> {
+        let UnnamedBot { repo: (namespace, name), channel, root, asked, .. } = called;
+        let Some(repo) = self.context.repo(namespace, name) else { return Ok(()) };
+        let account = self.account(&repo).await?;
+        let body = json!({"channel": channel, "thread_ts": root, "text": called.explain()});
+        self.post_help(&account, (channel, Some(root)), asked, body).await
     }
 
     async fn direct(

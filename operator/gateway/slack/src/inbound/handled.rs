@@ -16,6 +16,8 @@ pub(crate) struct HandledInputs {
     pub(crate) declined: RecentKeys<(String, SlackTs, String)>,
     /// Direct messages that were answered, by conversation.
     pub(crate) directly: RecentKeys<(String, SlackTs)>,
+    /// Bots that were told that nobody hears them, by channel.
+    pub(crate) unnamed: RecentKeys<(String, String)>,
     /// Presses of buttons that counted.
     pub(crate) presses: RecentKeys<(ThreadKey, ButtonPress)>,
     /// Requests for help in Threads that this process is answering, by channel.

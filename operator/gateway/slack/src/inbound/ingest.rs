@@ -17,6 +17,7 @@ use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::event::{EnvelopePayload, MessageEvent, SocketFrame};
 use crate::inbound::feedback;
+use crate::inbound::help;
 use crate::inbound::message_outcome;
 use crate::inbound::message_outcome::TakenMessage;
 use crate::inbound::page_author;
@@ -26,6 +27,7 @@ use crate::inbound::route;
 use crate::inbound::route::{IgnoredReason, RouteAction};
 use crate::inbound::take_error::PATIENCE;
 use crate::inbound::take_error::TakeError;
+use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::outbound::opening;
 use crate::{Inner, own_metadata};
 
@@ -183,8 +185,17 @@ impl Inner {
                 self.another_installation(&channel, &bot).await;
                 Ok(Vec::new())
             }
+            RouteAction::Ignore(IgnoredReason::Unnamed(called)) => Ok(self.take_unnamed(called)),
             RouteAction::Ignore(_) => Ok(Vec::new()),
         }
+    }
+
+    /// A bot that is not heard is told so once, and not for a message that comes back from the history.
+    fn take_unnamed(&self, called: Box<UnnamedBot>) -> Vec<RouteEffect> {
+        let key = (called.channel.clone(), called.bot.clone());
+        let is_new = help::is_fresh(&called.asked, jiff::Timestamp::now())
+            && self.handled.unnamed.first_time(key);
+        is_new.then_some(RouteEffect::TellBot(called)).into_iter().collect()
     }
 
     /// A channel has people of another organisation in it: told on its Repo, which may not know.

@@ -1,7 +1,8 @@
 //! Input from Slack: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
 //! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`hearing_record`], [`help`],
-//! [`numbered_reply`], [`own_mention`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`].
+//! [`numbered_reply`], [`own_mention`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`],
+//! [`unnamed_bot`].
 
 pub(crate) mod access;
 pub(crate) mod address;
@@ -43,3 +44,4 @@ pub(crate) mod repo_choice;
 pub(crate) mod roadmap_words;
 pub(crate) mod route;
 pub(crate) mod take_error;
+pub(crate) mod unnamed_bot;

@@ -17,6 +17,7 @@ use crate::inbound::numbered_reply;
 use crate::inbound::own_mention;
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::roadmap_words;
+use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::questions::{self, ButtonPress};
 
 /// Action that an envelope leads to.
@@ -119,6 +120,8 @@ pub(crate) enum IgnoredReason {
     Shared { channel: String, bot: String },
     /// Not said by a person.
     NotAPerson,
+    /// Said to CodeButler by a bot that may not write here.
+    Unnamed(Box<UnnamedBot>),
     /// A button of somebody else.
     NotOurs,
 }
@@ -172,7 +175,11 @@ pub(crate) fn route_stored(message: &StoredMessage, channel: &RepoChannel) -> Ro
     let Some(user) = find_speaker(message, channel) else {
         return match feedback::read_posted(message, &channel.id).filter(|_| message.for_person) {
             Some(posted) => RouteAction::WhyPosted { channel: channel.clone(), posted },
-            None => RouteAction::Ignore(IgnoredReason::NotAPerson),
+            None => RouteAction::Ignore(
+                UnnamedBot::of(message, channel).map_or(IgnoredReason::NotAPerson, |called| {
+                    IgnoredReason::Unnamed(Box::new(called))
+                }),
+            ),
         };
     };
     let starter = message.parent_user_id.as_deref().filter(|_| message.thread_ts.is_some());

@@ -253,6 +253,18 @@ async fn a_bot_is_heard_only_where_the_repo_allows_it() {
     let ignored = say("build 7 failed");
     desk.slack.wait_acked(&ignored, PATIENCE).await.unwrap();
     assert!(desk.thread(&ignored).await.is_none());
+    // Whoever made it learns why nobody answers, once.
+    let lines = |root: &str| {
+        let said = desk.slack.messages(&desk.channel, Some(root));
+        said.iter().filter(|one| one.text.contains("`B0CI`")).count()
+    };
+    let call = format!("<@{}> build 7 failed", desk.slack.bot_user_id());
+    let first = say(&call);
+    desk.until("it is told", || async { lines(&first) == 1 }).await;
+    let second = say(&call);
+    desk.slack.wait_acked(&second, PATIENCE).await.unwrap();
+    assert!(desk.thread(&second).await.is_none());
+    assert_eq!((lines(&first), lines(&second), lines(&ignored)), (1, 0, 0));
 
     let allowed = Patch::Merge(json!({"spec": {"slack": {"allowBots": ["B0CI"]}}}));
     let repos = Api::<Repo>::namespaced(desk.cluster.client(), &desk.place.team);
