@@ -323,7 +323,7 @@ async fn serve_thread(
         "" => pages.shelf.lines(&place, first, LINES).await?,
         query => {
             let _turn = pages.limits.heavy(viewer.person()).await?;
-            pages.shelf.find(&place, query, FOUND + 1).await?
+            pages.shelf.find(&place, (query, &names), FOUND + 1).await?
         }
     };
     let cut = !query.is_empty() && lines.len() > FOUND;

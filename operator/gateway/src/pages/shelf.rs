@@ -9,7 +9,7 @@ use codebutler_crds::wire::history::HistoryLine;
 use codebutler_gateway_core::history::{HistoryKeeper, HistoryNews};
 use codebutler_gateway_core::low_priority::run_low_priority;
 use codebutler_history::{AnyStore, HistoryStore as _, LineIndex, ThreadPlace};
-use codebutler_pages::{ListedThread, ThreadSummary, is_on_page};
+use codebutler_pages::{ListedThread, ThreadSummary, UserNames, is_on_page};
 use tokio::sync::{Semaphore, watch};
 
 /// Limit in bytes on the lines of one page.
@@ -114,14 +114,15 @@ impl HistoryShelf {
         .await
     }
 
-    /// Lines in which a text occurs, in either case, the newest `most`.
+    /// Lines in which a text occurs, in either case, the newest `most`. Lines that people of such a name wrote, or that
+    /// mention them, are among these: that is how pages call them.
     pub(super) async fn find(
         &self,
         place: &ThreadPlace,
-        text: &str,
+        (text, names): (&str, &UserNames),
         most: usize,
     ) -> io::Result<Vec<NumberedLine>> {
-        let (own, place, text) = (self.clone(), place.clone(), text.to_lowercase());
+        let (own, place, texts) = (self.clone(), place.clone(), list_texts(text, names));
         self.run(move || {
             let (index, foreign) =
                 own.with(&place, |view| Ok((view.index.clone(), view.summary.foreign)))?;
@@ -129,7 +130,8 @@ impl HistoryShelf {
             while first <= index.lines() {
                 let lines = read_page(&index, &own.store, &place, first, STRIDE)?;
                 first += lines.len().max(1) as u64;
-                found.extend(lines.into_iter().filter(|(_, line)| line_says(line.as_ref(), &text)));
+                found
+                    .extend(lines.into_iter().filter(|(_, line)| line_says(line.as_ref(), &texts)));
                 let over = found.len().saturating_sub(most);
                 found.drain(..over);
             }
@@ -198,22 +200,67 @@ fn read_page(
     Ok((page.first..).zip(lines).collect())
 }
 
-/// True if the line's text, as its page shows it, holds `text`.
-fn line_says(line: Option<&HistoryLine>, text: &str) -> bool {
-    let line = line.filter(|line| is_on_page(line));
-    let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
-    event.is_some_and(|event| value_holds(&event, text))
+/// A searched text, and the ids of the people whose names hold it, in small letters.
+fn list_texts(text: &str, names: &UserNames) -> Vec<String> {
+    let text = text.to_lowercase();
+    let name = text.trim_start_matches('@');
+    let called =
+        names.iter().filter(|(_, own)| !name.is_empty() && own.to_lowercase().contains(name));
+    let mut texts: Vec<String> = called.map(|(user, _)| user.to_lowercase()).collect();
+    texts.push(text);
+    texts
 }
 
-fn value_holds(value: &serde_json::Value, text: &str) -> bool {
+/// True if the line's text, as its page shows it, holds one of `texts`.
+fn line_says(line: Option<&HistoryLine>, texts: &[String]) -> bool {
+    let line = line.filter(|line| is_on_page(line));
+    let event = line.and_then(|line| serde_json::to_value(&line.event).ok());
+    event.is_some_and(|event| value_holds(&event, texts))
+}
+
+fn value_holds(value: &serde_json::Value, texts: &[String]) -> bool {
     match value {
-        serde_json::Value::String(own) => own.to_lowercase().contains(text),
-        serde_json::Value::Array(values) => values.iter().any(|value| value_holds(value, text)),
-        serde_json::Value::Object(fields) => fields.values().any(|value| value_holds(value, text)),
+        serde_json::Value::String(own) => {
+            let own = own.to_lowercase();
+            texts.iter().any(|text| own.contains(text))
+        }
+        serde_json::Value::Array(values) => values.iter().any(|value| value_holds(value, texts)),
+        serde_json::Value::Object(fields) => fields.iter().any(|(name, value)| {
+            // Kinds of events and authors are words of the format, and on no page.
+            let is_kind = name == "event" || (name == "kind" && !fields.contains_key("event"));
+            !is_kind && value_holds(value, texts)
+        }),
         _ => false,
     }
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use codebutler_crds::wire::MessageAuthor;
+    use codebutler_crds::wire::history::HistoryEvent;
+
+    use super::*;
+
+    #[test]
+    fn a_search_finds_what_people_read() {
+        let (ts, author) =
+            ("1.000000".parse().unwrap(), MessageAuthor::User { id: "U0ANA".to_owned() });
+        let event = HistoryEvent::Message { ts, author, text: "The total of <@U0BEN>".to_owned() };
+        let source = "gateway".to_owned();
+        let line =
+            HistoryLine { v: 1, at: 1, source, seq: None, key: None, role: None, run: None, event };
+        let names = [("U0ANA", "Ana M."), ("U0BEN", "Ben"), ("U0CIA", "Cia")];
+        let names: UserNames = names.map(|(user, name)| (user.to_owned(), name.to_owned())).into();
+        let found = |text: &str| line_says(Some(&line), &list_texts(text, &names));
+        for text in ["TOTAL", "ana m", "@Ana", "ben"] {
+            assert!(found(text), "{text}");
+        }
+        for text in ["message", "user", "Cia"] {
+            assert!(!found(text), "{text}");
+        }
+    }
 }

@@ -96,6 +96,11 @@ async fn a_thread_is_watched_live_and_read_later() {
     let found = text(&team, &format!("{page}?q=EXIT%207")).await;
     assert!(found.contains("exit code 7") && !found.contains("All done."), "{found}");
     assert!(text(&team, &format!("{page}?q=nowhere")).await.contains("0 found"));
+    // People are found by the names that the page calls them by.
+    for name in ["Ana", "%40ana"] {
+        let found = text(&team, &format!("{page}?q={name}")).await;
+        assert!(found.contains("look &#60;img") && !found.contains("All done."), "{found}");
+    }
     assert!(text(&team, &format!("{page}/steps?after={end}")).await.len() < whole.len());
     assert!(text(&team, &format!("{page}/events.jsonl")).await.starts_with("{\"v\":1,"));
 
