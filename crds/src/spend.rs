@@ -202,6 +202,13 @@ impl CallLimit {
         }
     }
 
+    /// True if people can raise it where it was reached, in the thread. All others give way by themselves, or are raised in
+    /// the Repo alone.
+    #[must_use]
+    pub const fn is_raised_in_thread(self) -> bool {
+        matches!(self, Self::PerThread | Self::PerDay | Self::PerRoadmap)
+    }
+
     /// True for a budget of a person or a team.
     #[must_use]
     pub const fn is_of_people(self) -> bool {

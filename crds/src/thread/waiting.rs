@@ -110,10 +110,11 @@ impl ThreadStatus {
         !self.people_questions().is_empty()
     }
 
-    /// True if people were asked to raise a limit.
+    /// True if people were asked to raise a limit, and can do so in the thread.
     #[must_use]
     pub fn asks_for_money(&self) -> bool {
-        self.budget.as_ref().is_some_and(|budget| budget.ask.is_some())
+        let ask = self.budget.as_ref().and_then(|budget| budget.ask.as_ref());
+        ask.is_some_and(|ask| ask.limit.is_raised_in_thread())
     }
 
     /// Records that a person spoke to a role: calls are charged to them from now on.

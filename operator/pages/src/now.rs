@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::UserNames;
+use crate::moment::format_moment;
 
 /// Outcome of a run whose end is not in the history.
 pub(crate) const LOST: &str = "lost";
@@ -39,6 +40,13 @@ pub struct WaitNow {
 pub enum WaitCause {
     Slot,
     Budget,
+    /// A limit that nobody raises in the thread.
+    Limit {
+        /// Time at which it gives way, in milliseconds since 1970.
+        until: Option<u64>,
+        /// It is a budget of a person or a team, else a number of calls.
+        is_budget: bool,
+    },
     /// An answer of people, in words such as `to approve the plan`.
     Answer(String),
     /// A failure that blocks all progress, with its reason.
@@ -58,9 +66,20 @@ impl WaitNow {
         match &self.cause {
             WaitCause::Slot => "waits for a free slot".to_owned(),
             WaitCause::Budget => format!("waits for {who} to raise the budget"),
+            WaitCause::Limit { until, is_budget } => describe_limit(*until, *is_budget),
             WaitCause::Answer(deed) => format!("waits for {who} {deed}"),
             WaitCause::Trouble(why) => format!("can't go on: {why}"),
         }
+    }
+}
+
+fn describe_limit(until: Option<u64>, is_budget: bool) -> String {
+    let until = until.map(|at| format!(" until {}", format_moment(at, "%Y-%m-%d %H:%M UTC")));
+    let until = until.unwrap_or_default();
+    if is_budget {
+        format!("waits{until}: the budget of a person or a team is used up")
+    } else {
+        format!("waits{until}: the limit of model calls is reached")
     }
 }
 
@@ -70,7 +89,10 @@ impl ThreadNow {
         Some(match &self.wait {
             _ if self.closed => "done",
             _ if !self.working.is_empty() => "running",
-            Some(WaitNow { cause: WaitCause::Slot, .. }) => "queued",
+            Some(WaitNow {
+                cause: WaitCause::Slot | WaitCause::Limit { is_budget: false, .. },
+                ..
+            }) => "queued",
             Some(_) => "waiting for people",
             None if !self.starting.is_empty() => "running",
             None => return None,

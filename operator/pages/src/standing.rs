@@ -161,5 +161,19 @@ mod tests {
         budget.stand(ThreadNow { wait, ..ThreadNow::default() });
         let words = "waits for Ana to raise the budget".to_owned();
         assert_eq!(budget.pause(&names), Some((words, 5)));
+        let limit = |is_budget| {
+            let mut summary = ThreadSummary::default();
+            let cause = WaitCause::Limit { until: Some(3_600_000), is_budget };
+            let wait = Some(WaitNow { cause, people: Vec::new(), since: 5 });
+            summary.stand(ThreadNow { wait, ..ThreadNow::default() });
+            (summary.state(), summary.pause(&names).unwrap().0)
+        };
+        let until = "waits until 1970-01-01 01:00 UTC";
+        let used = format!("{until}: the budget of a person or a team is used up");
+        assert_eq!(limit(true), ("waiting for people", used));
+        assert_eq!(
+            limit(false),
+            ("queued", format!("{until}: the limit of model calls is reached"))
+        );
     }
 }

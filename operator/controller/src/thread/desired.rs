@@ -297,9 +297,13 @@ fn tell_budget(view: &ThreadView, plan: &mut ThreadPlan) {
     };
     let (limit, repo) = (ask.limit.name(), &view.thread.spec.repo);
     let roles: Vec<_> = ask.roles.iter().map(|role| format!("`{role}`")).collect();
+    let remedy = if ask.limit.is_raised_in_thread() {
+        "answer in the Slack thread, or raise it in spec.limits"
+    } else {
+        "it goes on by itself, or once somebody raises it in spec.limits"
+    };
     let message = format!(
-        "{} waits: the limit {limit} of Repo `{repo}` is reached; answer in the Slack thread, or \
-         raise it in spec.limits",
+        "{} waits: the limit {limit} of Repo `{repo}` is reached; {remedy}",
         roles.join(", ")
     );
     condition::set_condition(
@@ -322,8 +326,13 @@ fn at_rest(view: &ThreadView, pods: &[(String, &Pod)]) -> ObjectHealth {
         ("Awake", format!("awake: {}", awake.join(", ")))
     } else if !questions.is_empty() {
         ("Asked", format!("people were asked {}", name_deeds(&questions)))
-    } else if view.status.asks_for_money() {
-        ("Asked", "people were asked to raise a limit: answer in the Slack thread".to_owned())
+    } else if let Some(ask) = view.status.budget.as_ref().and_then(|budget| budget.ask.as_ref()) {
+        let message = if ask.limit.is_raised_in_thread() {
+            "people were asked to raise a limit: answer in the Slack thread"
+        } else {
+            "a limit is reached: it goes on by itself, or once somebody raises it in spec.limits"
+        };
+        ("Asked", message.to_owned())
     } else if ended == Some(RoadmapEnd::Done) {
         ("RoadmapDone", "each approved item of the roadmap is merged; nothing to do".to_owned())
     } else {

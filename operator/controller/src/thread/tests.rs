@@ -427,6 +427,12 @@ fn a_limit_in_the_way_is_a_condition_that_says_what_to_do() {
     let told = told.unwrap();
     assert_eq!((told.status.as_str(), told.reason.as_str()), ("True", "LimitReached"));
     assert!(told.message.contains("perThread of Repo `shop`"), "{}", told.message);
+    assert!(told.message.contains("answer in the Slack thread"), "{}", told.message);
+    let ask = json!({"ts": "5.000000", "limit": "personPerDay", "roles": ["pm"], "of": "U1"});
+    let paused = plan(&testing::thread(&json!({"budget": {"ask": ask}})), &world());
+    let told = paused.status.conditions.iter().find(|c| c.type_ == condition::BUDGET_EXCEEDED);
+    let told = &told.unwrap().message;
+    assert!(told.contains("goes on by itself") && !told.contains("Slack"), "{told}");
     let conditions = json!({"conditions": asked.status.conditions, "budget": {"raised": "1.00"}});
     let answered = plan(&testing::thread(&conditions), &world());
     assert!(!condition::is_true(&answered.status.conditions, condition::BUDGET_EXCEEDED));

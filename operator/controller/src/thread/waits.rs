@@ -19,7 +19,7 @@ pub(super) fn find_wait(
         .conditions
         .iter()
         .any(|condition| condition.type_ == condition::AWAITING_USER && condition.status == "True");
-    if status.asks_for_money() {
+    if status.budget.as_ref().is_some_and(|budget| budget.ask.is_some()) {
         Some("budget")
     } else if own.queue_position.is_some() {
         Some("slot")

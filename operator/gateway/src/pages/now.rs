@@ -77,7 +77,12 @@ fn find_wait(thread: &Thread, status: &ThreadStatus, rests: bool) -> Option<Wait
     }
     let asked = |ts: &codebutler_crds::SlackTs| ts.parts().0.saturating_mul(1000);
     if let Some(ask) = status.budget.as_ref().and_then(|budget| budget.ask.as_ref()) {
-        let (cause, people) = (WaitCause::Budget, thread.people());
+        let until = ask.until.as_ref().and_then(|at| u64::try_from(at.0.as_millisecond()).ok());
+        let (cause, people) = if ask.limit.is_raised_in_thread() {
+            (WaitCause::Budget, thread.people())
+        } else {
+            (WaitCause::Limit { until, is_budget: ask.limit.is_of_people() }, Vec::new())
+        };
         return Some(WaitNow { cause, people, since: asked(&ask.ts) });
     }
     let stuck = status.conditions.iter().find(|one| {
@@ -152,6 +157,12 @@ mod tests {
         let ask = json!({"ts": "2.000000", "limit": "perThread", "roles": ["pm"]});
         let money = json!({"budget": {"ask": ask}, "speakers": ["U02"]});
         assert_eq!(cause(money), Some((WaitCause::Budget, people)));
+        let mut ask =
+            json!({"ts": "2.000000", "limit": "callsPerHour", "until": "1970-01-01T01:00:00Z"});
+        let limit = |is_budget| WaitCause::Limit { until: Some(3_600_000), is_budget };
+        assert_eq!(cause(json!({"budget": {"ask": ask}})), Some((limit(false), vec![])));
+        ask["limit"] = json!("teamPerMonth");
+        assert_eq!(cause(json!({"budget": {"ask": ask}})), Some((limit(true), vec![])));
         assert_eq!(cause(json!({})), None);
     }
 }

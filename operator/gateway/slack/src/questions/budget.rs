@@ -25,16 +25,8 @@ static BUTTONS: [QuestionButton; 3] = [
 
 /// Buttons for a limit: calls per hour come back by themselves.
 pub fn offered_buttons(limit: CallLimit) -> Vec<QuestionButton> {
-    match limit {
-        CallLimit::PerThread | CallLimit::PerDay | CallLimit::PerRoadmap => BUTTONS.to_vec(),
-        // Budgets of people and teams are the company's: a button in the thread would undo them.
-        CallLimit::CallsPerHour
-        | CallLimit::CallsPerUserPerHour
-        | CallLimit::PersonPerDay
-        | CallLimit::PersonPerMonth
-        | CallLimit::TeamPerDay
-        | CallLimit::TeamPerMonth => Vec::new(),
-    }
+    // Budgets of people and teams are the company's: a button in the thread would undo them.
+    if limit.is_raised_in_thread() { BUTTONS.to_vec() } else { Vec::new() }
 }
 
 fn raised_amount(action_id: &str) -> Option<NanoUsd> {

@@ -306,6 +306,8 @@ pub(super) mod tests {
         assert_eq!(ConversationSession::at_rest(&merging), ConversationSession::Active);
         let money = json!({"ask": {"ts": "7.000000", "limit": "perThread"}});
         assert!(is_behind(&thread(&json!({"budget": money}))));
+        let calls = json!({"ask": {"ts": "7.000000", "limit": "callsPerHour"}});
+        assert!(!is_behind(&thread(&json!({"budget": calls}))), "nobody can answer that");
         let mut closed = asking;
         closed.spec.state = ThreadState::Closed;
         assert_eq!(ConversationSession::at_rest(&closed), ConversationSession::Closed);
