@@ -23,7 +23,8 @@ struct ListTemplate<'a> {
     visitor: &'a PageVisitor,
     states: [&'static str; 4],
     repos: BTreeSet<String>,
-    people: BTreeMap<String, String>,
+    /// Ids and names, in the order of the names.
+    people: Vec<(String, String)>,
     count: usize,
     counted: String,
     /// Total cost, as HTML.
@@ -128,7 +129,8 @@ pub fn render_list(
     let repos = repos.filter(|repo| !repo.is_empty()).collect();
     let people = threads.iter().flat_map(|one| &one.summary.people);
     let people = people.map(|user| (user.clone(), names.get(user).unwrap_or(user).clone()));
-    let people = people.collect();
+    let mut people: Vec<_> = people.collect::<BTreeMap<_, _>>().into_iter().collect();
+    people.sort_by_key(|(_, name)| name.to_lowercase());
     let mut taken: Vec<_> = threads.into_iter().filter(|one| filter.takes(one)).collect();
     taken.sort_by_key(|one| std::cmp::Reverse(one.summary.last));
     let total = taken.iter().map(|one| one.summary.total.cost).sum::<NanoUsd>();
@@ -277,6 +279,17 @@ mod tests {
         assert_eq!(of(|f| f.state = "done".into()), [true, true]);
         assert_eq!(of(|f| f.state = "running".into()), [false, false]);
         assert_eq!(of(|f| f.query = "T/A".into()), [true, false]);
+    }
+
+    #[test]
+    fn people_are_chosen_by_their_names() {
+        let all = vec![listed("t/a", "shop", "U1", 5), listed("t/b", "shop", "U2", 5)];
+        let names = [("U1", "zoe"), ("U2", "Ana")];
+        let names: UserNames = names.map(|(user, name)| (user.to_owned(), name.to_owned())).into();
+        let filter = ListFilter { person: "U1".into(), ..ListFilter::default() };
+        let page = render_list(all, &filter, (&names, 60_000), &PageVisitor::default());
+        let people = "<option value=\"U2\">Ana</option><option value=\"U1\" selected>zoe</option>";
+        assert!(page.contains(people), "{page}");
     }
 
     #[test]
