@@ -17,6 +17,7 @@ use crate::text::{format_count, group_digits, render_prose, render_template};
 const ROWS: usize = 3000;
 /// Files that are listed.
 const FILES: usize = 1000;
+const TOO_LARGE: &str = "What changes in this file is too large to be shown here.";
 
 /// A branch's changes.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +157,9 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         let place = format!("{}, line {} of {}", one.role, one.line, one.file);
         (place, render_prose(&one.body, TextDialect::Markdown, &page.names))
     });
-    let missing = page.file.is_some() && changes.patches.is_empty() && notice.is_none();
+    let lacking = page.file.as_deref().filter(|_| changes.patches.is_empty());
+    let same = "The branch does not change this file.";
+    let lacking = lacking.map(|file| if is_there(file) { TOO_LARGE } else { same });
     render_template(&ChangesTemplate {
         page,
         visitor,
@@ -171,7 +174,7 @@ pub fn render_changes(page: &ChangesPage, visitor: &PageVisitor) -> String {
         shown: changes.patches.iter().map(|patch| PatchShown::of(page, changes, patch)).collect(),
         gone: gone.collect(),
         commits: commits.collect(),
-        notice: notice.or(missing.then_some("The branch does not change this file.")),
+        notice: notice.or(lacking),
     })
 }
 
@@ -497,5 +500,7 @@ mod tests {
             branch.patches.clear();
         }
         assert!(render(&other).contains("does not change this file"));
+        other.file = Some("src/a.rs".into());
+        assert!(render(&other).contains("too large to be shown"));
     }
 }

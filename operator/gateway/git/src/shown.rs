@@ -11,6 +11,8 @@ use super::command::{CommandError, GitRepository};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Limit on the commits listed on a page.
 const COMMITS: &str = "--max-count=100";
+/// Limit on a patch that is shown, in bytes.
+const LARGEST: usize = 16 << 20;
 const PLAIN: [&str; 4] = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
 
 /// A branch on a page, by its commits.
@@ -89,17 +91,23 @@ impl ShownBranch<'_> {
         self.run(&[&["diff", "--numstat", "-z"], &PLAIN[..], &[&self.range(), "--"]].concat()).await
     }
 
-    /// The patch of these files, or of all where none is named, in the order of [`Self::counts`].
+    /// The patch of these files, or of all where none is named, in the order of [`Self::counts`]; `None` if it is too
+    /// large to be shown.
     ///
     /// # Errors
-    /// When Git can't tell, or not soon, or the patch is too large.
-    pub async fn patch(&self, paths: &[String]) -> Result<Vec<u8>, CommandError> {
+    /// When Git can't tell, or not soon.
+    pub async fn patch(&self, paths: &[String]) -> Result<Option<Vec<u8>>, CommandError> {
         let shown = ["--src-prefix=a/", "--dst-prefix=b/", "-U3"];
         let range = self.range();
         let paths: Vec<_> = paths.iter().map(|path| format!(":(literal){path}")).collect();
         let paths: Vec<_> = paths.iter().map(String::as_str).collect();
-        self.run(&[&["diff", "--patch"], &PLAIN[..], &shown, &[&range, "--"], &paths].concat())
-            .await
+        let arguments =
+            [&["diff", "--patch"], &PLAIN[..], &shown, &[&range, "--"], &paths].concat();
+        match self.run(&arguments).await {
+            Ok(patch) => Ok(Some(patch).filter(|patch| patch.len() <= LARGEST)),
+            Err(CommandError::TooMuch(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Its commits that the base branch lacks, the newest first: id, space and first line.
@@ -144,11 +152,17 @@ mod tests {
         assert_eq!(String::from_utf8(counts).unwrap(), "1\t0\t:(glob)*\x001\t1\ta.txt\0");
         assert_eq!(branch.commits().await.unwrap(), format!("{tip} Change\n"));
         // A path is a path, whatever it looks like.
-        let patch = String::from_utf8(branch.patch(&[odd.to_owned()]).await.unwrap()).unwrap();
+        let patch = branch.patch(&[odd.to_owned()]).await.unwrap().unwrap();
+        let patch = String::from_utf8(patch).unwrap();
         assert!(patch.contains("+new") && !patch.contains("two"), "{patch}");
-        let whole = String::from_utf8(branch.patch(&[]).await.unwrap()).unwrap();
+        let whole = branch.patch(&[]).await.unwrap().unwrap();
+        let whole = String::from_utf8(whole).unwrap();
         assert!(whole.contains("-one") && whole.contains("+two"), "{whole}");
         assert!(!whole.contains("of the base"), "{whole}");
+        let lines = ("x".repeat(1 << 20) + "\n").repeat(17);
+        let huge = shop.commit(&[&first], &[("a.txt", &lines)]);
+        let huge = ShownBranch { git: &git, base: &base, tip: &huge };
+        assert_eq!(huge.patch(&[]).await.unwrap(), None);
         assert_eq!(git.first_parent(&tip).await.unwrap(), Some(first.clone()));
         assert_eq!(git.first_parent(&first).await.unwrap(), None);
         let missing = "1".repeat(40);

@@ -125,7 +125,9 @@ impl PageServices {
         let paths: Vec<String> = wanted.iter().map(|file| file.path.clone()).collect();
         // All of them in one order, however odd a path is.
         let asked = if file.is_some() { &*paths } else { &[] };
-        let patch = if paths.is_empty() { Vec::new() } else { shown.patch(asked).await? };
+        let patch = if paths.is_empty() { None } else { shown.patch(asked).await? };
+        // Too large together, files are listed; one that is too large alone is named as that.
+        let patch = patch.unwrap_or_default();
         let patch = redactor.mask(&String::from_utf8_lossy(&patch)).into_owned();
         let patches = FilePatch::read_all(&patch, &paths);
         Ok(BranchShown { branch, tip: shown.tip.to_owned(), files, commits, patches })
