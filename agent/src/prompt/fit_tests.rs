@@ -89,6 +89,23 @@ fn a_role_is_only_told_of_tools_and_arguments_that_it_has() {
     }
 }
 
+/// Descriptions of tools send nobody to a tool that the role lacks: a model would call it, and be refused.
+#[test]
+fn descriptions_of_a_roles_tools_name_no_other_tool() {
+    let all: Vec<String> = codebutler_wire::TOOLS.map(str::to_owned).to_vec();
+    let plain = ["Read", "Write", "Edit", "Todo"];
+    for (role, tools) in shipped_roles() {
+        for spec in RoleTools::new(&tools).specs() {
+            let told = spec.to_string();
+            let words = words_of(&told);
+            let named = all.iter().filter(|tool| words.contains(tool.as_str()));
+            let lacking = named.filter(|tool| !tools.contains(tool));
+            let lacking: Vec<_> = lacking.filter(|tool| !plain.contains(&tool.as_str())).collect();
+            assert_eq!(lacking, Vec::<&String>::new(), "{role}: {told}");
+        }
+    }
+}
+
 #[test]
 fn a_role_is_told_of_rights_that_it_has() {
     for (role, tools) in shipped_roles() {

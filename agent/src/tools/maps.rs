@@ -142,7 +142,7 @@ struct ProposeMaps;
 impl Handler for ProposeMaps {
     type Args = ProposeMapsArgs;
     const NAME: &'static str = "ProposeMaps";
-    const DESCRIPTION: &'static str = "Asks the people, one by one, which of the overviews that roles wrote with WriteMap go into their pages, and what you wrote for all roles: `global.md`, workflows, skills, the policy. What they accept is committed for you.";
+    const DESCRIPTION: &'static str = "Asks the people, one by one, which of the roles' overviews go into their pages, and what you wrote for all roles: `global.md`, workflows, skills, the policy. What they accept is committed for you.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(

@@ -159,7 +159,7 @@ impl Handler for GhComment {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct ReviewArgs {
-    /// Another pull request than this conversation's: people are asked first, as for GHLabel.
+    /// Another pull request than this conversation's: people are asked first.
     #[serde(default)]
     pub number: Option<u64>,
     /// Markdown: what you conclude.

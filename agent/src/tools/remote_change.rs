@@ -50,7 +50,7 @@ struct GhLabel;
 impl Handler for GhLabel {
     type Args = LabelArgs;
     const NAME: &'static str = "GHLabel";
-    const DESCRIPTION: &'static str = "Adds or removes labels of an issue or pull request of this repository. People are asked first: end your run while they are, and repeat exactly this call once they said yes.";
+    const DESCRIPTION: &'static str = "Adds or removes labels of an issue or pull request of this repository. People are asked first.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -120,7 +120,7 @@ struct GhChangeIssue;
 impl Handler for GhChangeIssue {
     type Args = ChangeIssueArgs;
     const NAME: &'static str = "GHChangeIssue";
-    const DESCRIPTION: &'static str = "Closes or assigns an issue, or makes another one its sub-issue: one of these a call. People are asked first, as for GHLabel.";
+    const DESCRIPTION: &'static str = "Closes or assigns an issue, or makes another one its sub-issue: one of these a call. People are asked first.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -151,8 +151,7 @@ struct GhOpenIssue;
 impl Handler for GhOpenIssue {
     type Args = OpenIssueArgs;
     const NAME: &'static str = "GHOpenIssue";
-    const DESCRIPTION: &'static str =
-        "Opens an issue in this repository. People are asked first, as for GHLabel.";
+    const DESCRIPTION: &'static str = "Opens an issue in this repository. People are asked first.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -183,7 +182,7 @@ impl Handler for GhAnswer {
     type Args = AnswerArgs;
     const NAME: &'static str = "GHAnswer";
     const DESCRIPTION: &'static str =
-        "Comments on an issue or another pull request. People are asked first, as for GHLabel.";
+        "Comments on an issue or another pull request. People are asked first.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
@@ -218,8 +217,8 @@ struct GhRelease;
 impl Handler for GhRelease {
     type Args = ReleaseArgs;
     const NAME: &'static str = "GHRelease";
-    const DESCRIPTION: &'static str = "Publishes a release of the base branch with a new tag. People are asked first, as for \
-        GHLabel.";
+    const DESCRIPTION: &'static str =
+        "Publishes a release of the base branch with a new tag. People are asked first.";
     const RISK: CallRisk = CallRisk::Speaks;
 
     async fn call(
