@@ -17,6 +17,10 @@ use codebutler_guides::text::clip_text;
 /// Longest question, in characters.
 const MAX_QUESTION: usize = 500;
 
+/// First line of tasks to look around. It speaks of learning, whatever language people speak: a role is offered
+/// `WriteMap` where its conversation does.
+const EXPLORING: &str = "To learn this project, one task each, all at the same time: change no file, and tell me when you are done.";
+
 /// `AskRoles`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,9 +33,9 @@ pub(super) struct AskRolesArgs {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RoleQuestion {
-    /// Such as `coder`: a role that worked in this conversation.
+    /// Such as `coder`.
     pub role: String,
-    /// One, about what happened and why, that it can answer from what it did.
+    /// About what happened and why, so that it can answer from what it did; or what it is to look at.
     pub question: String,
 }
 
@@ -111,7 +115,7 @@ fn check_questions(
         return Err(QuestionFault::Spent);
     }
     let head = if explores {
-        "One task each, all at the same time: change no file, and tell me when you are done."
+        EXPLORING
     } else {
         "For the retrospective, one question each; answer me in a few lines."
     };
@@ -153,6 +157,13 @@ mod tests {
         };
         let others: Vec<&str> = facts.took_part.iter().map(String::as_str).collect();
         check_questions(&pairs.iter().map(one).collect::<Vec<_>>(), facts, (&others, false))
+    }
+
+    #[test]
+    fn who_looks_around_is_offered_what_it_is_to_answer_with() {
+        let task = RoleQuestion { role: "coder".into(), question: "¿Qué hay aquí?".into() };
+        let text = check_questions(&[task], &LookBackFacts::default(), (&["coder"], true)).unwrap();
+        assert!(text.contains("learn") && text.ends_with("@codebutler.coder ¿Qué hay aquí?"));
     }
 
     #[test]
