@@ -106,6 +106,26 @@ fn descriptions_of_a_roles_tools_name_no_other_tool() {
     }
 }
 
+/// Steps are followed from the first to the last: what has to come before another one stands before it.
+#[test]
+fn the_coders_steps_stand_in_the_order_in_which_they_are_done() {
+    let coder = seeds::find_seed("coder.md").unwrap();
+    let steps = [
+        "Run the nearby tests first",
+        "see a test fail first",
+        "`moment: before`",
+        "Edit code",
+        "GitDiff",
+        "`moment: after`",
+        "GitCommit",
+        "GitPush",
+        "GHCreatePR",
+        "@codebutler.reviewer",
+    ];
+    let places: Vec<_> = steps.iter().map(|step| coder.find(step)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
+}
+
 #[test]
 fn a_role_is_told_of_rights_that_it_has() {
     for (role, tools) in shipped_roles() {
