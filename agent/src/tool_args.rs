@@ -103,7 +103,7 @@ pub struct BashArgs {
     /// Seconds until it is killed; 120 if absent, 3600 at most.
     #[serde(default)]
     pub timeout: Option<u32>,
-    /// Let the command run on, such as a server; the answer has the number of its job.
+    /// Keep it running, such as a server; the answer has the number of its job.
     #[serde(default)]
     pub background: Option<bool>,
     /// Instead of `command`: the new output of this job.
@@ -243,7 +243,7 @@ pub struct SendMessage {
     /// With a plan: the command whose success shows that the work is done, such as `cargo test`.
     #[serde(default)]
     pub test: Option<String>,
-    /// With a plan: how hard the work is, for the choice of a model.
+    /// With a plan: how hard the work is; a model is chosen by it.
     #[serde(default)]
     pub complexity: Option<WorkComplexity>,
     /// With a plan: the files and folders that the work will change, at most 24.

@@ -21,7 +21,7 @@ pub struct GitLog {
     #[serde(default)]
     #[schemars(extend("x-hidden" = true))]
     pub regex: Option<bool>,
-    /// With what each changed.
+    /// Show what each changed.
     #[serde(default)]
     pub patch: Option<bool>,
     /// Only commits whose author's name or address contains this.

@@ -18,7 +18,7 @@ struct GitLogTool;
 impl Handler for GitLogTool {
     type Args = args::GitLog;
     const NAME: &'static str = "GitLog";
-    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch, such as those that brought a line in.";
+    const DESCRIPTION: &'static str = "Shows the newest commits of this conversation's branch; `search` finds those that brought a line in.";
     const RISK: CallRisk = CallRisk::Reads;
 
     async fn call(

@@ -102,13 +102,13 @@ impl Handler for ReviewThread {
 pub struct ProposeArgs {
     /// One to three things that went well.
     pub went_well: Vec<GoodObservation>,
-    /// One to three things that cost time, money or trust.
+    /// At most three things that cost time, money or trust.
     #[serde(default)]
     pub frictions: Vec<ThreadFriction>,
-    /// What the team does in another order or in another way from now on.
+    /// A better order or way of working for the team.
     #[serde(default)]
     pub process_change: Option<ProposedImprovement>,
-    /// What a role is told otherwise from now on.
+    /// A better instruction for a role.
     #[serde(default)]
     pub prompt_change: Option<ProposedImprovement>,
     /// A task that people ask for again and again, and could ask for in a few words.
@@ -117,13 +117,13 @@ pub struct ProposeArgs {
     /// A check that would have caught a mistake.
     #[serde(default)]
     pub guardrail: Option<ProposedImprovement>,
-    /// How people could ask for such work so that it goes better: at most three sentences, from what happened here.
+    /// How people could word such a request better: at most three sentences, from what happened here.
     #[serde(default)]
     pub tips: Vec<String>,
-    /// Entries of the memory that somebody went by and was right.
+    /// Memory entries that helped somebody who followed them.
     #[serde(default)]
     pub helped: Vec<EntryVerdict>,
-    /// Entries that led somebody wrong.
+    /// Memory entries that misled somebody.
     #[serde(default)]
     pub misled: Vec<EntryVerdict>,
     /// At most three changes of the team's memory, each of one entry; none if nothing new was learned.
@@ -137,19 +137,19 @@ pub struct ProposeArgs {
 pub struct GoodObservation {
     /// One sentence.
     pub what: String,
-    /// Where one sees it: a message, a commit, `path:line`, a figure.
+    /// Where it can be seen: a message, a commit, `path:line`, a figure.
     pub evidence: String,
 }
 
-/// Something that did not.
+/// Something that went badly.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadFriction {
     /// One sentence.
     pub what: String,
-    /// Why it came to that, not what came of it.
+    /// Why it happened, not what followed from it.
     pub cause: String,
-    /// Where one sees it.
+    /// Where it can be seen.
     pub evidence: String,
     pub severity: FrictionSeverity,
 }
@@ -163,13 +163,13 @@ pub enum FrictionSeverity {
     High,
 }
 
-/// Something to do otherwise.
+/// Something to do differently.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProposedImprovement {
     /// One sentence.
     pub what: String,
-    /// What will be better, and how one would see it.
+    /// What gets better, and how to see it.
     pub effect: String,
     /// File below `.codebutler/` and section, such as `workflows.md, bugfix`.
     #[serde(rename = "where")]
@@ -177,7 +177,7 @@ pub struct ProposedImprovement {
     pub severity: FrictionSeverity,
 }
 
-/// What became of an entry of the memory in this conversation.
+/// A verdict on an entry of the memory.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryVerdict {
@@ -203,7 +203,7 @@ pub struct EntryProposal {
     pub id: Option<String>,
     /// One line that says what was learned.
     pub claim: String,
-    /// The situation in which it counts.
+    /// When it applies.
     #[serde(default)]
     pub when: String,
     /// What to do then.
@@ -214,7 +214,7 @@ pub struct EntryProposal {
     pub example: String,
     #[serde(default)]
     pub confidence: EntryConfidence,
-    /// Files and folders that it is about, such as `src/price.rs`, `web/**`; empty if it is about all.
+    /// Files and folders that it is about, such as `src/price.rs`, `web/**`; empty for all.
     #[serde(default)]
     pub scope: Vec<String>,
     /// What it rests on: `path:line` of this branch, a commit, a link. Checked now, and before each use.

@@ -120,8 +120,8 @@ pub(super) struct ProposeMapsArgs {
     /// conventions, decisions. Nothing that a role's own overview says.
     #[serde(default)]
     pub global: Option<String>,
-    /// Kinds of work that this project has and the team's workflows don't, or that go otherwise here. Each at most 40 lines
-    /// of Markdown: a sentence that says for what people want it, then numbered steps that begin with who does them.
+    /// Kinds of work that the team's workflows lack, or that go differently here. Each at most 40 lines
+    /// of Markdown: a sentence that says when it applies, then numbered steps that begin with who does them.
     #[serde(default)]
     pub workflows: Vec<NamedSection>,
     /// What people of this project will ask for again and again in a few words: each a whole file `skills/<name>.md`, with

@@ -60,7 +60,7 @@ pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct KeepResearchArgs {
     /// What it is about, as somebody would look for it: `Stripe webhooks: retries and signatures`. The same topic
-    /// again takes the place of what was kept.
+    /// again replaces what was kept.
     pub topic: String,
     /// What was asked.
     pub question: String,
@@ -68,7 +68,7 @@ pub(super) struct KeepResearchArgs {
     pub findings: String,
     /// Addresses of the pages that you read, and places in this repository as `path:line`.
     pub sources: Vec<String>,
-    /// What it is true for, such as `stripe-node 17`.
+    /// What it applies to, such as `stripe-node 17`.
     #[serde(default)]
     pub version: Option<String>,
 }

@@ -22,12 +22,11 @@ pub fn all() -> Vec<Box<dyn RoleTool>> {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PlanReviewArgs {
-    /// What must not break, one sentence each: from the plan, the tests that exist, and the callers of what
-    /// changed.
+    /// What must not break, one sentence each: from the plan, existing tests, and callers of what changed.
     pub invariants: Vec<String>,
     /// Where the change is risky.
     pub risks: RiskMatrix,
-    /// Tests that there have to be for this change, and whether they are there. Empty if it needs none.
+    /// Tests that this change needs, and whether they exist. Empty if it needs none.
     #[serde(default)]
     pub tests: Vec<TestPoint>,
     /// Why it needs none.
@@ -41,11 +40,11 @@ pub struct PlanReviewArgs {
 pub struct RiskMatrix {
     /// Rights, input, secrets.
     pub security: RiskPoint,
-    /// Queries, loops, memory, what is not bounded.
+    /// Queries, loops, memory, anything without a bound.
     pub performance: RiskPoint,
-    /// Interfaces, formats, data and settings that exist.
+    /// Existing interfaces, formats, data and settings.
     pub compatibility: RiskPoint,
-    /// Edges, failures, what happens twice or at the same time.
+    /// Edge cases, failures, what happens twice or at the same time.
     pub correctness: RiskPoint,
 }
 
@@ -68,14 +67,14 @@ pub enum RiskLevel {
     High,
 }
 
-/// A test that there has to be.
+/// A test that the change needs.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestPoint {
     pub kind: TestKind,
-    /// What it shows, and with which input.
+    /// What it shows, with which input.
     pub what: String,
-    /// Whether it is there.
+    /// Whether it exists.
     pub present: bool,
 }
 

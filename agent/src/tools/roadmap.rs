@@ -37,7 +37,7 @@ pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
 pub(super) struct ProposeItemsArgs {
     /// In the order in which they are to be built; at most ten. Each is one conversation and one pull request.
     pub items: Vec<ProposedItem>,
-    /// What they come to together: one or two sentences for the people.
+    /// What they achieve together: one or two sentences for the people.
     pub reason: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct ProposedItem {
     pub title: String,
     /// What has to be true at the end, each so that somebody else can check it.
     pub criteria: Vec<String>,
-    /// What has to be merged before: ids of items in the roadmap, or titles of other items proposed here.
+    /// What has to be merged first: ids of items in the roadmap, or titles of other items proposed here.
     #[serde(default)]
     pub depends_on: Vec<String>,
     /// What its builder also has to know.
@@ -103,7 +103,7 @@ impl Handler for ProposeItems {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OpenIssuesArgs {
-    /// Ids of the items; all that are open and have no issue if you name none.
+    /// Ids of the items; if absent, all open ones without an issue.
     #[serde(default)]
     pub items: Vec<String>,
 }

@@ -39,7 +39,7 @@ pub(super) struct ShootArgs {
     /// `before` or `after` a visible change: with `after`, people are shown both. Absent: for yourself.
     #[serde(default)]
     pub moment: Option<ShownMoment>,
-    /// Begins the names of files that are for yourself; `page` if absent.
+    /// First part of the names of files for yourself; `page` if absent.
     #[serde(default)]
     pub name: Option<String>,
     /// `phone`, `desktop`; both if absent.

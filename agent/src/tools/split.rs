@@ -27,7 +27,7 @@ pub(super) struct SplitRequestArgs {
 pub(super) struct SplitPart {
     /// One line, at most 80 characters.
     pub title: String,
-    /// What is wanted and how one sees that it is done, for somebody who has not read this conversation; at most
+    /// What is wanted and how to tell that it is done, for somebody who has not read this conversation; at most
     /// 2,000 characters.
     pub request: String,
     /// The name of another Repo of this team, if it is to be built there.

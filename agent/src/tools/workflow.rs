@@ -25,9 +25,9 @@ pub(super) fn all() -> Vec<Box<dyn RoleTool>> {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProposeWorkflowArgs {
-    /// Such as `bugfix`: of one that there is, or a new one.
+    /// Such as `bugfix`: an existing one, or a new one.
     pub name: String,
-    /// All of it, at most 40 lines of Markdown: a sentence that says for what people want it, then numbered steps, each
+    /// All of it, at most 40 lines of Markdown: a sentence that says when it applies, then numbered steps, each
     /// beginning with who does it, such as `1. pm: …`.
     pub text: String,
     /// Why, in one sentence: what went wrong without it, or who wants it.
