@@ -20,6 +20,7 @@ mod handover;
 mod hosts;
 mod identity;
 mod incoming;
+mod key_order;
 mod llama;
 mod mcp;
 mod mcp_lists;
