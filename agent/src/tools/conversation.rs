@@ -8,6 +8,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use codebutler_guides::text::clip_text;
+use codebutler_guides::voice::quote_lines;
 use codebutler_wire::{MessageAuthor, SlackTs, ThreadMessage};
 
 use super::{CallRisk, Handler, StartedCall, ToolContext, ToolFailure, ToolOutcome};
@@ -121,12 +122,11 @@ fn show_part(message: &ThreadMessage, from: usize) -> Result<String, ReadBackFau
     }
     let part: String = message.text.chars().skip(from).take(PART).collect();
     let end = from + part.chars().count();
-    let lines: Vec<String> = part.lines().map(|line| format!("> {line}")).collect();
     let mut out = format!(
         "[message {} from {}]\n{}",
         message.ts,
         name_author(&message.author),
-        lines.join("\n")
+        quote_lines(&part)
     );
     if end < total {
         let _ = write!(out, "\n(characters {from} to {end} of {total}; go on with `from` {end})");
