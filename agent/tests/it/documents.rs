@@ -26,7 +26,7 @@ fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// A Word document of these paragraphs, with a picture.
-fn docx(paragraphs: &[&str]) -> Vec<u8> {
+pub(crate) fn docx(paragraphs: &[&str]) -> Vec<u8> {
     let body: Vec<String> =
         paragraphs.iter().map(|text| format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>")).collect();
     let body = body.concat();

@@ -8,7 +8,7 @@ use codebutler_wire::history::ToldEntry;
 use codebutler_wire::{
     ApprovalRequest, ApprovalState, BuildWant, EgressReport, ErrorCode, MessageAuthor, OtherThread,
     PendingItem, PostMessage, RoleCard, RoleSession, RunReport, SeatSetUp, SeatSetUpEnd,
-    ShowComparison, SlackTs, ThreadMessage, ThreadOverlap, WebSearch,
+    ShowComparison, SlackTs, ThreadMessage, ThreadOverlap, WebResult, WebSearch,
 };
 use serde_json::Value;
 
@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     /// Searches as they were sent, and the keys of those that were made.
     pub searches: Vec<WebSearch>,
     pub searched: Vec<String>,
+    /// Result of a search, instead of a guide.
+    pub hit: Option<WebResult>,
     pub others: Vec<OtherThread>,
     /// Entries that journals told, by journal.
     pub history: BTreeMap<String, Vec<ToldEntry>>,
@@ -169,6 +171,7 @@ impl Inner {
             files_got: 0,
             searches: Vec::new(),
             searched: Vec::new(),
+            hit: None,
             history: BTreeMap::new(),
             others: vec![],
             overlaps: vec![],
