@@ -174,7 +174,7 @@ fn undo_prompt(facts: &SplitFacts<'_>, number: u32, part: &RequestPart) -> Strin
     let commit = thread.and_then(|thread| thread.merged.clone()).unwrap_or_default();
     format!(
         "Take back {pull}, merged as {commit}: **{}**. The other half of the request will not be merged, and this one alone is not \
-         wanted. Undo exactly what that commit changed, and keep what came after it; where the two meet, say so in the plan.",
+         wanted. Undo exactly what that commit changed, and keep what came after it; where the two overlap, say so in the plan.",
         part.title
     )
 }

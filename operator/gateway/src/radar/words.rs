@@ -34,7 +34,7 @@ pub(super) fn describe_meeting(own: &BranchSide, met: &MetBranch<'_>, judges: bo
             name_files(if conflicts.is_empty() { files } else { conflicts }.iter())
         ),
         TextMerge::Clean if files.is_empty() => {
-            format!("{who} and this thread meet at a definition, in different files.")
+            format!("{who} and this thread concern the same definition, in different files.")
         }
         TextMerge::Clean => {
             format!(
@@ -104,7 +104,7 @@ mod tests {
             @r"
         :warning: Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) and this thread change the same lines of `a.rs`: whichever is merged second has a conflict. Nothing has to be done before the first one is merged; the second is brought up to date then. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
         Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) changes `a.rs`, `b'c` too. As text the two merge without a conflict. Both concern `a.rs: total`: judge whether what the two mean fits together (ListThreads says what the other one plans and changes), and say here if it does not. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
-        Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) and this thread meet at a definition, in different files. Both concern `a.rs: total`. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
+        Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) and this thread concern the same definition, in different files. Both concern `a.rs: total`. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
         :grey_question: Thread shop-2 (`codebutler/shop-2`, 1 line in 1 file) changes `a.rs`, `b'c` too. Whether the two merge is not known: Git could not try it on the gateway's copy. Proposed order of merging, the smaller first: shop-2 (1 line in 1 file), then this thread (40 lines in 1 file).
         "
         );
