@@ -59,10 +59,17 @@ pub(super) fn thread_facts(guides: &PromptGuides, session: &RoleSession) -> Stri
     let _ = writeln!(out, "- Branch of this conversation: `{branch}`, made from `{base_branch}`.");
     if let Some(stacked) = &session.stacked_on {
         let StackedBranch { item, commit } = stacked;
+        let how = if has_tool(session, "GitDiff") {
+            format!(
+                " GitDiff with `base` `{commit}` shows what is; plan, build and review that alone."
+            )
+        } else {
+            String::new()
+        };
         let _ = writeln!(
             out,
             "- It began on the branch of item `{item}` of the roadmap, at `{commit}`: what is older than that is not this \
-             conversation's. GitDiff with `base` `{commit}` shows what is; plan, build and review that alone."
+             conversation's.{how}"
         );
     }
     let here = &guides.surroundings;
@@ -257,10 +264,15 @@ fn sparse_facts(out: &mut String, guides: &PromptGuides, session: &RoleSession) 
     } else {
         " Say so where an answer may depend on more of them than you can look at."
     };
+    let show = if has_tool(session, "GitShow") {
+        " GitShow with `commit` HEAD, `path` and `file` shows one."
+    } else {
+        ""
+    };
     let _ = writeln!(
         out,
         "- The repository is large, and this is a sparse checkout: {folders}. Outside of it are {} tracked files, which \
-         commits keep as they are. GitShow with `commit` HEAD, `path` and `file` shows one.{bash}",
+         commits keep as they are.{show}{bash}",
         sparse.outside
     );
 }

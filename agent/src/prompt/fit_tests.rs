@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tests::{guides, session};
 use super::*;
+use crate::toolbox::protocol::SparseExtent;
 use crate::tools::RoleTools;
 use codebutler_guides::seeds;
+use codebutler_wire::StackedBranch;
 
 /// The shipped roles with their tools.
 fn shipped_roles() -> BTreeMap<String, Vec<String>> {
@@ -60,8 +62,10 @@ fn a_role_is_only_told_of_tools_and_arguments_that_it_has() {
         let own = seeds::find_seed(&format!("{role}.md")).unwrap();
         let mut session = RoleSession { tools: tools.clone(), ..session() };
         session.test = Some("cargo test".into());
-        let facts =
-            changing_facts(&guides(), &session) + &facts::lasting_facts(&guides(), &session);
+        session.stacked_on = Some(StackedBranch { item: "i-1".into(), commit: "0123456".into() });
+        let mut here = guides();
+        here.surroundings.sparse = Some(SparseExtent::default());
+        let facts = changing_facts(&here, &session) + &facts::lasting_facts(&here, &session);
         for text in [HOUSE, own, &facts] {
             let named: Vec<_> =
                 all.iter().filter(|tool| words_of(text).contains(tool.as_str())).collect();

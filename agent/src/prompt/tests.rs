@@ -202,7 +202,7 @@ fn a_sparse_checkout_is_told_with_how_the_rest_is_reached() {
     let told = changing_facts(&now, &session);
     assert!(told.contains("only `services/shop` are here") && told.contains("7 tracked"), "{told}");
     assert!(told.contains("`git sparse-checkout add FOLDER` brings a folder"), "{told}");
-    session.tools = vec!["Read".into()];
+    session.tools = ["Read", "GitShow"].map(str::to_owned).to_vec();
     now.surroundings.sparse = Some(SparseExtent::default());
     let told = changing_facts(&now, &session);
     assert!(told.contains("only what `.git/info/sparse-checkout` names"), "{told}");
