@@ -214,7 +214,7 @@ async fn a_labelled_issue_begins_one_thread_and_its_words_are_material() {
     let by = format!("issue #{first}");
     assert_eq!(thread.spec.requested_by, Some(by), "the oldest is the first");
     let opening = team.messages(&root).remove(0);
-    for part in ["Totals are off", "it is material", "Closes #"] {
+    for part in ["Totals are off", "wrote there is information", "Closes #"] {
         assert!(opening.shown.contains(part), "{part}: {}", opening.shown);
     }
     team.message(&root, "I have looked at it").await;
