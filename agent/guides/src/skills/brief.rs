@@ -56,9 +56,9 @@ fn describe_handover(role: &str) -> String {
 fn describe_file(path: &str, own: &str) -> String {
     let folder = path.rsplit_once('/').map_or(path, |(folder, _)| folder);
     format!(
-        "Its files are in `{folder}/` of the worktree; its scripts are run with Bash, and reach no more than any command. \
-         Do it yourself where it changes nothing, as `{own}` can; otherwise it belongs into a plan that names `{path}`, \
-         for the role that carries it out to read."
+        "Its files are in `{folder}/` of the worktree. Run its scripts with Bash; they have no more access than any command. \
+         If `{own}` can do it without a change, do it yourself; otherwise post a plan that names `{path}`, so that the role \
+         that carries it out reads it."
     )
 }
 
@@ -93,7 +93,7 @@ fn tell_named(out: &mut String, skill: &SkillGuide, call: &SkillCall) {
     }
     for (name, value) in &call.values {
         if let Some(value) = value {
-            let _ = write!(out, " Named was, as `{name}`: {:?}.", clip_text(value, 200));
+            let _ = write!(out, " The message gives `{name}` as {:?}.", clip_text(value, 200));
         }
     }
 }
