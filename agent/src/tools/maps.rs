@@ -166,8 +166,8 @@ impl Handler for ProposeMaps {
         }
         if changes.is_empty() {
             return Err(ToolFailure::Respond(
-                "no role has written an overview that differs from what its page has: ask the roles for theirs (WriteMap), \
-                 and wait for them. What you wrote for all differs in nothing either"
+                "no role has written an overview that differs from its page, and what you wrote for all roles is as it was: ask \
+                 the roles for theirs with AskRoles, and wait for them"
                     .to_owned(),
             ));
         }

@@ -106,7 +106,7 @@ async fn read_document(
         ..args::ReadArgs::default()
     };
     let text = ask_text(cx, ToolboxRequest::Read(read)).await?;
-    Ok(format!("{head}\n[kept as `{path}`, which Read and Bash can open]\n\n{text}"))
+    Ok(format!("{head}\n[kept as `{path}`, which Read opens, too]\n\n{text}"))
 }
 
 /// `WebSearch`

@@ -247,6 +247,7 @@ async fn a_document_of_the_web_is_got_once_and_read_by_page() {
         "{results:?}"
     );
     assert!(results[0].contains("Prices are net.") && results[0].contains("Sums are gross."));
+    assert!(!results[0].contains("Bash"), "the role has no such tool");
     assert!(results[1].contains("Sums are gross.") && !results[1].contains("Prices are net."));
     assert!(results[2].contains("only 2 pages"), "{}", results[2]);
     assert!(results[3].contains("not listed"), "{}", results[3]);
