@@ -80,7 +80,11 @@ pub(super) fn spec_in_form(form: EditForm, tool: &dyn RoleTool) -> Value {
             }
         }
         (EditForm::ClaudeNames, "Edit") => {
-            spec["function"]["parameters"] = schema::told_schema::<ClaudeEdit>();
+            let function = &mut spec["function"];
+            let told = function["description"].as_str().unwrap_or_default();
+            let told = words_in_form(form, "Edit", told);
+            function["description"] = json!(told);
+            function["parameters"] = schema::told_schema::<ClaudeEdit>();
         }
         (EditForm::Patch, "Edit") => {
             let parameters = schema::told_schema::<PatchInput>();

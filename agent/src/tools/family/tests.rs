@@ -54,6 +54,26 @@ fn claude_is_offered_the_names_that_it_knows() {
 }
 
 #[test]
+fn descriptions_name_arguments_as_they_are_offered() {
+    let forms =
+        [EditForm::Replacements, EditForm::ClaudeNames, EditForm::Patch, EditForm::FreePatch];
+    for form in forms {
+        for spec in tools(form).specs() {
+            let kind = if spec["type"] == "custom" { "custom" } else { "function" };
+            let told = spec[kind]["description"].as_str().unwrap();
+            let offered = spec[kind]["parameters"].to_string();
+            for word in ["path", "edits", "old", "new", "all", "patch"] {
+                let is_named = told.contains(&format!("`{word}`"));
+                let is_offered = offered.contains(&format!("\"{word}\""));
+                assert!(!is_named || is_offered, "{form:?}: `{word}` in {told}");
+            }
+        }
+    }
+    let edit = spec(EditForm::ClaudeNames, "Edit").unwrap();
+    assert!(edit["function"]["description"].as_str().unwrap().contains("Copy `old_string` from"));
+}
+
+#[test]
 fn gpt_is_offered_patches_instead_of_edit() {
     for form in [EditForm::Patch, EditForm::FreePatch] {
         assert_eq!(spec(form, "Edit"), None);
