@@ -71,9 +71,9 @@ pub enum RiskLevel {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestPoint {
-    pub kind: TestKind,
     /// What it shows, with which input.
     pub what: String,
+    pub kind: TestKind,
     /// Whether it exists.
     pub present: bool,
 }

@@ -31,6 +31,7 @@ fn arguments_stand_in_the_order_in_which_they_are_declared() {
         ("Write", "/properties", "path content"),
         ("Todo", "/properties/items/items/properties", "text state"),
         ("GHCreatePR", "/properties", "title body"),
+        ("PlanReview", "/properties/tests/items/properties", "what kind present"),
     ] {
         assert_eq!(keys(name, pointer), expected, "{name}");
     }
