@@ -14,7 +14,9 @@ use codebutler_runtime::lease::{self, LeadershipState, LeaseHandle, LeaseSetting
 use codebutler_runtime::shards::{GatewayShard, count_shards, lease_name, note_shards};
 use futures::future::{join_all, select_all, try_join_all};
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 /// Interval between looks at Leases that are not campaigned for.
@@ -213,7 +215,7 @@ impl ShardCampaign {
                 return true;
             }
             if let Ok(Some(lease)) = found
-                && self.is_foreign(&lease)
+                && self.is_foreign(holder_of(&lease))
             {
                 let version = lease.resource_version().unwrap_or_default();
                 if seen.as_ref().is_some_and(|seen| *seen != version) {
@@ -225,26 +227,34 @@ impl ShardCampaign {
         }
     }
 
-    fn is_foreign(&self, lease: &Lease) -> bool {
-        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+    /// True if somebody holds a Lease, and it is not this replica.
+    fn is_foreign(&self, holder: Option<&str>) -> bool {
         holder.is_some_and(|holder| !holder.is_empty() && holder != self.settings.identity)
     }
 
     /// Writes the number that this replica was started with.
     async fn write_number(&self) -> bool {
         let name = lease_name(0);
+        // Untyped, so that it keeps fields that a newer API server has.
+        let kind = ApiResource::erase::<Lease>(&());
+        let leases = Api::<DynamicObject>::namespaced_with(
+            self.client.clone(),
+            &self.settings.namespace,
+            &kind,
+        );
         for _ in 0..ATTEMPTS {
             if self.open.values().any(is_lost) {
                 return false;
             }
             let written = async {
-                let mut lease = self.leases.get(&name).await?;
-                if self.is_foreign(&lease) {
+                let mut lease = leases.get(&name).await?;
+                let holder = lease.data.pointer("/spec/holderIdentity").and_then(Value::as_str);
+                if self.is_foreign(holder) {
                     return Ok(false);
                 }
                 note_shards(lease.annotations_mut(), self.shards);
                 lease.managed_fields_mut().clear();
-                self.leases.replace(&name, &writes::create_params(), &lease).await.map(|_| true)
+                leases.replace(&name, &writes::create_params(), &lease).await.map(|_| true)
             };
             match written.await {
                 Ok(written) => return written,
@@ -276,6 +286,10 @@ impl ShardCampaign {
             }
         }
     }
+}
+
+fn holder_of(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref())
 }
 
 fn is_lost(lease: &LeaseHandle) -> bool {
