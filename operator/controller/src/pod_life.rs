@@ -16,8 +16,10 @@ const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
 pub(crate) const HELD: &str = "PodHeldBack";
 /// Interval of looks at a pod that a queue of the cluster's holds back. When it is let go, its watch tells.
 const HELD_BACK: SignedDuration = SignedDuration::from_mins(5);
-/// Grace period for a registry to answer after all.
-const TO_PULL: SignedDuration = SignedDuration::from_secs(30);
+/// Grace period for a registry to answer after all: the kubelet's first back-off. A second failure comes later.
+const TO_PULL: SignedDuration = SignedDuration::from_secs(10);
+/// Failures to pull an image that a kubelet tries again, as it names them before it backs off.
+const HICCUPS: [&str; 3] = ["ErrImagePull", "RegistryUnavailable", "ImageInspectError"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodLife {
@@ -222,7 +224,7 @@ pub(crate) fn find_trouble(pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let status = pod.status.as_ref()?;
     find_gates(status, pod, now)
         .or_else(|| find_unschedulable(status, pod, now))
-        .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod)))
+        .or_else(|| all_containers(status).find_map(|container| find_stuck(container, pod, now)))
 }
 
 fn is_gated(condition: &PodCondition) -> bool {
@@ -281,23 +283,39 @@ fn find_unschedulable(status: &PodStatus, pod: &Pod, now: Timestamp) -> Option<P
     })
 }
 
-fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
+/// Time that a registry, or the runtime, still has to answer after all, where `reason` is a failure to pull. From then
+/// on the kubelet names the failure and its own back-off by turns, which is one trouble.
+pub(crate) fn time_to_pull(reason: &str, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
+    let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let since = scheduled_at(pod).max(made).unwrap_or(now);
+    let left = TO_PULL - now.duration_since(since);
+    (HICCUPS.contains(&reason) && left.is_positive()).then_some(left)
+}
+
+/// A kubelet's words on a pull that failed, without those that it adds while it waits before the next one.
+pub(crate) fn pull_words(message: &str) -> &str {
+    let waits = message.strip_prefix("Back-off pulling image ");
+    let Some((_, said)) = waits.and_then(|rest| rest.split_once("\": ")) else { return message };
+    let named = said.split_once(": ").filter(|(reason, _)| HICCUPS.contains(reason));
+    named.map_or(said, |(_, said)| said)
+}
+
+fn find_stuck(container: &ContainerStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let why = waiting.reason.as_deref()?;
+    let passes = time_to_pull(why, pod, now);
     let (pod, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let name = &container.name;
-    let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
-    let mut passes = None;
-    let (reason, message) = match waiting.reason.as_deref()? {
-        why @ ("ErrImagePull"
+    let said = pull_words(waiting.message.as_deref().unwrap_or("no reason given"));
+    let said = shorten_text(said, 300);
+    let (reason, message) = match why {
+        "ErrImagePull"
         | "RegistryUnavailable"
         | "ImageInspectError"
         | "ImagePullBackOff"
         | "InvalidImageName"
         | "ErrImageNeverPull"
-        | "SignatureValidationFailed") => {
-            // A registry's hiccup, or the runtime's: the kubelet tries again before it backs off.
-            let hiccups = ["ErrImagePull", "RegistryUnavailable", "ImageInspectError"];
-            passes = hiccups.contains(&why).then_some(TO_PULL);
+        | "SignatureValidationFailed" => {
             let whose = if name == TOOLBOX {
                 "correct it in the AgentRole's workspace.image"
             } else {
@@ -310,7 +328,7 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod) -> Option<PodTrouble> {
             );
             ("ImageNotPulled", text)
         }
-        why @ ("CreateContainerConfigError" | "CreateContainerError" | "RunContainerError") => (
+        "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => (
             "ContainerNotCreated",
             format!(
                 "container `{name}` in pod `{pod}` can't be created ({why}: {said}){}",

@@ -50,12 +50,16 @@ enum Problem {
 }
 
 impl Problem {
-    /// The waiting reason, as users of `kubectl get pods` know it.
-    fn reason(&self, again: bool) -> &'static str {
+    /// The waiting reason, as users of `kubectl get pods` know it, and its message. Attempts to pull, and the waits
+    /// between them, are told by turns.
+    fn waiting(&self, refusals: u32) -> (&'static str, String) {
         match self {
-            Self::Image(_) if again => "ImagePullBackOff",
-            Self::Image(_) => "ErrImagePull",
-            _ => "CreateContainerConfigError",
+            Self::Image(name) if refusals % 2 == 1 => (
+                "ImagePullBackOff",
+                format!("Back-off pulling image {name:?}: ErrImagePull: {self}"),
+            ),
+            Self::Image(_) => ("ErrImagePull", self.to_string()),
+            _ => ("CreateContainerConfigError", self.to_string()),
         }
     }
 }
@@ -96,8 +100,8 @@ pub(super) async fn supervise_container(
         let spec = match prepare_container(&entry, &container).await {
             Ok(spec) => spec,
             Err(problem) => {
-                let reason = problem.reason(refusals > 0);
-                entry.update(&container.name, |record| record.wait(reason, problem.to_string()));
+                let (reason, message) = problem.waiting(refusals);
+                entry.update(&container.name, |record| record.wait(reason, message));
                 refusals += 1;
                 pause_for(CONFIG_RETRY, &mut stop).await;
                 continue;

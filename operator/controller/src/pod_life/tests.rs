@@ -172,6 +172,38 @@ fn what_a_cluster_mends_by_itself_gets_its_time() {
     assert!(pulled.message.contains("401") && pulled.message.contains("images.pullSecrets"));
 }
 
+/// As a kubelet says it: each attempt, and the wait before the next one, which is 10 seconds the first time.
+#[test]
+fn attempts_to_pull_and_the_waits_between_are_one_trouble() {
+    let at = |second: u32, reason: &str, message: &str| {
+        let stuck = pod(&json!({
+            "phase": "Pending",
+            "conditions": [{
+                "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+            "initContainerStatuses": [{
+                "name": "toolbox", "image": "debain:13", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason, "message": message}},
+            }],
+        }));
+        let now = format!("2026-01-01T00:00:{second:02}Z");
+        find_trouble(&stuck, now.parse().unwrap()).unwrap()
+    };
+    let said = "failed to pull and unpack image \"docker.io/library/debain:13\": not found";
+    let waits = |reason: &str| format!("Back-off pulling image \"debain:13\": {reason}: {said}");
+    assert_eq!(at(2, "ErrImagePull", said).passes, Some(SignedDuration::from_secs(8)));
+    let told = at(4, "ImagePullBackOff", &waits("ErrImagePull"));
+    assert_eq!((told.reason, told.passes, told.said.as_str()), ("ImageNotPulled", None, said));
+    assert_eq!(at(14, "ErrImagePull", said), told, "it does not come and go");
+    assert_eq!(at(16, "ImagePullBackOff", &waits("ErrImagePull")), told);
+    assert_eq!(at(18, "ImagePullBackOff", &waits("RegistryUnavailable")), told);
+    // No back-off ever follows on this one.
+    assert_eq!(at(14, "ImageInspectError", said).passes, None);
+    // Older kubelets do not say why they wait.
+    let older = "Back-off pulling image \"debain:13\"";
+    assert_eq!(at(16, "ImagePullBackOff", older).said, older);
+}
+
 #[test]
 fn what_a_live_pod_waits_for_is_told_with_what_to_do() {
     let unschedulable = pod(&json!({"phase": "Pending", "conditions": [{

@@ -6,7 +6,7 @@ use codebutler_runtime::apply::shorten_text;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 
-use crate::pod_life::find_trouble;
+use crate::pod_life::{find_trouble, pull_words, time_to_pull};
 
 /// A start that is as quick as most has nothing to say.
 const QUICK: SignedDuration = SignedDuration::from_secs(5);
@@ -24,18 +24,27 @@ pub(super) fn tell_trouble(pod: &Pod, server: &str, now: Timestamp) -> Option<St
     let status = pod.status.as_ref()?;
     let containers = status.container_statuses.iter().flatten();
     let program = containers.into_iter().find(|found| found.name == path::SERVER);
-    if let Some(said) = program.and_then(|found| tell_waiting(found, server)) {
+    if let Some(said) = program.and_then(|found| tell_waiting(found, (pod, server), now)) {
         return Some(said);
     }
     find_trouble(pod, now).filter(|found| found.passes.is_none()).map(|found| found.message)
 }
 
 /// The kubelet's words on the server's own container.
-fn tell_waiting(container: &ContainerStatus, server: &str) -> Option<String> {
+fn tell_waiting(
+    container: &ContainerStatus,
+    (pod, server): (&Pod, &str),
+    now: Timestamp,
+) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let said = shorten_text(waiting.message.as_deref().unwrap_or("no reason given"), 300);
+    let said = pull_words(waiting.message.as_deref().unwrap_or("no reason given"));
+    let said = shorten_text(said, 300);
     match waiting.reason.as_deref()? {
-        "ImagePullBackOff"
+        why if time_to_pull(why, pod, now).is_some() => None,
+        "ErrImagePull"
+        | "RegistryUnavailable"
+        | "ImageInspectError"
+        | "ImagePullBackOff"
         | "InvalidImageName"
         | "ErrImageNeverPull"
         | "SignatureValidationFailed" => Some(format!(

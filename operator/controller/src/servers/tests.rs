@@ -256,7 +256,7 @@ fn what_keeps_a_pod_from_working_is_a_sentence_that_says_what_to_do() {
 fn a_pod_that_starts_slowly_says_what_it_waits_for_and_that_is_no_trouble() {
     let mut world = World::new(server());
     world.start();
-    let made = world.now - SignedDuration::from_secs(20);
+    let made = world.now - SignedDuration::from_secs(8);
     Arc::make_mut(&mut world.pods[0]).metadata.creation_timestamp = Some(Time(made));
     let condition = |type_: &str, value: &str| json!({"type": type_, "status": value, "lastTransitionTime": made.to_string()});
     let container = |name: &str, state: Value| {
@@ -310,6 +310,11 @@ fn a_pod_that_starts_slowly_says_what_it_waits_for_and_that_is_no_trouble() {
     world.says(status(&started, waiting("ImagePullBackOff"), None));
     let own = world.plan().own["db"].clone();
     assert!(own.waits.is_empty() && own.trouble.contains("can't be pulled"), "{own:?}");
+    // The kubelet has backed off once: its next failure is the same trouble.
+    world.now = made + SignedDuration::from_secs(12);
+    world.says(status(&started, waiting("ErrImagePull"), None));
+    assert_eq!(world.plan().own["db"].trouble, own.trouble);
+    assert_eq!(world.plan().own["db"].waits, "");
     world.says(json!({"phase": "Running", "conditions": [condition("Ready", "True")]}));
     assert_eq!(world.plan().own["db"].waits, "");
     world.says(json!({"phase": "Pending"}));
