@@ -24,6 +24,7 @@ mod pod_life;
 mod prepared_memory;
 mod queues;
 mod refusals;
+mod remedies;
 mod repo;
 mod resolvers;
 mod retention;

@@ -10,6 +10,8 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt as _;
 
+use crate::remedies::find_remedy;
+
 /// Grace period for an autoscaler to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
 /// Reason of a pod that has been held back for longer than a scheduler takes.
@@ -48,13 +50,19 @@ impl PodLife {
         match status.phase.as_deref() {
             // Evicted while everything in it was ending well, it still is.
             Some("Succeeded") if !is_taken_away(&status) => Self::Succeeded,
-            Some("Succeeded" | "Failed") => {
-                let cause = FailureCause::of(&status);
-                Self::Failed { at: ended_at(pod, &status), why: cause.why(&status), cause }
-            }
-            Some("Running") => Self::Running,
+            Some("Succeeded" | "Failed") => Self::fail(pod, &status),
+            Some("Running") => match find_outlived(&status) {
+                None => Self::Running,
+                Some(0) => Self::Succeeded,
+                Some(_) => Self::fail(pod, &status),
+            },
             _ => Self::Starting,
         }
+    }
+
+    fn fail(pod: &Pod, status: &PodStatus) -> Self {
+        let cause = FailureCause::of(status);
+        Self::Failed { at: ended_at(pod, status), why: cause.why(status), cause }
     }
 
     /// True if the pod runs or may still start.
@@ -153,6 +161,15 @@ impl FailureCause {
             }
         }
     }
+}
+
+/// Exit code of an agent that has ended before a container that the cluster added to its pod, such as a service mesh's
+/// proxy: the pod never ends by itself.
+fn find_outlived(status: &PodStatus) -> Option<i32> {
+    let ended = |c: &ContainerStatus| Some(c.state.as_ref()?.terminated.as_ref()?.exit_code);
+    let containers = || status.container_statuses.iter().flatten();
+    let code = containers().find(|c| c.name == AGENT).and_then(ended)?;
+    containers().any(|c| ended(c).is_none()).then_some(code)
 }
 
 fn is_taken_away(status: &PodStatus) -> bool {
@@ -364,26 +381,6 @@ fn why_not_started(container: &ContainerStatus) -> Option<String> {
     ["StartError", "ContainerCannotRun"]
         .contains(&reason)
         .then(|| format!("{reason}: {}", shorten_text(message, 300)))
-}
-
-/// Remedy for an image in which no command could run, and for a node or volume that knows no other users.
-fn find_remedy(container: &str, said: &str) -> &'static str {
-    // runc quotes the name one way, crun the other.
-    if container == TOOLBOX && ["\"sh\"", "`sh`"].iter().any(|shell| said.contains(shell)) {
-        ": the image of the AgentRole's workspace.image has to have a shell, `sh`"
-    } else {
-        needs_host_users(said)
-    }
-}
-
-/// Remedy for a node that has no user namespaces, or a volume whose file system has no idmapped mounts.
-pub(super) fn needs_host_users(said: &str) -> &'static str {
-    let said = said.to_ascii_lowercase();
-    if ["hostusers", "user namespace", "idmap"].iter().any(|words| said.contains(words)) {
-        ": set hostUsers: true in agents.pods of the chart, or in spec.pods of the Repo"
-    } else {
-        ""
-    }
 }
 
 /// Time at which a pod was given a node.

@@ -43,6 +43,39 @@ fn ended(name: &str, state: &Value) -> Value {
            "state": {"terminated": state}})
 }
 
+#[test]
+fn a_container_that_the_cluster_added_does_not_keep_a_pod_from_ending() {
+    let runs = |name: &str| {
+        json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+               "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}})
+    };
+    let end = |code: i32, reason: &str| {
+        let state =
+            json!({"exitCode": code, "reason": reason, "finishedAt": "2026-01-01T00:00:05Z"});
+        ended("agent", &state)
+    };
+    let life = |agent: Value, added: Value| {
+        PodLife::of(&pod(&json!({
+            "phase": "Running", "initContainerStatuses": [runs("toolbox")],
+            "containerStatuses": [agent, added],
+        })))
+    };
+    assert_eq!(life(runs("agent"), runs("linkerd-proxy")), PodLife::Running);
+    assert_eq!(
+        life(runs("agent"), ended("vault-agent", &json!({"exitCode": 0}))),
+        PodLife::Running
+    );
+    assert_eq!(life(end(0, "Completed"), runs("linkerd-proxy")), PodLife::Succeeded);
+    let killed = life(end(137, "OOMKilled"), runs("linkerd-proxy"));
+    let at = "2026-01-01T00:00:05Z".parse().unwrap();
+    let why = "container `agent` ended with exit code 137 (OOMKilled)".to_owned();
+    assert_eq!(killed, PodLife::Failed { at, why, cause: FailureCause::OutOfMemory });
+    // The toolbox is stopped when the agent has ended, and may take its time.
+    let alone = json!({"phase": "Running", "initContainerStatuses": [runs("toolbox")],
+        "containerStatuses": [end(0, "Completed")]});
+    assert_eq!(PodLife::of(&pod(&alone)), PodLife::Running);
+}
+
 fn cause(status: &Value) -> (FailureCause, String, Timestamp) {
     match PodLife::of(&pod(status)) {
         PodLife::Failed { cause, why, at } => (cause, why, at),

@@ -8,6 +8,7 @@ use super::plan::ThreadPlan;
 use super::view::ThreadView;
 use crate::health::{HealthLevel, ObjectHealth};
 use crate::pod_life;
+use crate::remedies::needs_host_users;
 use crate::scale_up::FRESH;
 
 /// A pod that has not started after this long is reported.
@@ -38,7 +39,7 @@ pub(super) fn find_slow_start(
     let message = format!(
         "pod `{name}` has not started for {} s{why}{}: see `kubectl -n {namespace} describe pod {name}`",
         SLOW_START.as_secs(),
-        pod_life::needs_host_users(&said)
+        needs_host_users(&said)
     );
     Some(ObjectHealth::new(HealthLevel::Trouble, "PodNotStarted", message))
 }

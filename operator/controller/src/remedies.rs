@@ -1,0 +1,23 @@
+//! What people can do about a container that a node can't create, from the words of its container runtime. Pure.
+
+use codebutler_crds::names::pod::TOOLBOX;
+
+/// Remedy for an image in which no command could run, and for a node or volume that knows no other users.
+pub(crate) fn find_remedy(container: &str, said: &str) -> &'static str {
+    // runc quotes the name one way, crun the other.
+    if container == TOOLBOX && ["\"sh\"", "`sh`"].iter().any(|shell| said.contains(shell)) {
+        ": the image of the AgentRole's workspace.image has to have a shell, `sh`"
+    } else {
+        needs_host_users(said)
+    }
+}
+
+/// Remedy for a node that has no user namespaces, or a volume whose file system has no idmapped mounts.
+pub(crate) fn needs_host_users(said: &str) -> &'static str {
+    let said = said.to_ascii_lowercase();
+    if ["hostusers", "user namespace", "idmap"].iter().any(|words| said.contains(words)) {
+        ": set hostUsers: true in agents.pods of the chart, or in spec.pods of the Repo"
+    } else {
+        ""
+    }
+}
