@@ -46,8 +46,9 @@ pub struct EgressSpec {
     /// Refuse to run where the cluster lets agent pods connect past the gateway.
     #[serde(default = "yes")]
     pub require_enforcement: bool,
-    /// Work also where agent pods reach their own node, which the network plugins of EKS (VPC CNI) and kind let every
-    /// pod. Commands then reach what listens there, such as the kubelet. All other ways have to be closed all the same.
+    /// Let roles work also where agent pods can connect to the node that they run on. The network plugins of EKS (VPC
+    /// CNI) and kind always allow that. Commands then reach what listens on the node, such as the kubelet. Every other
+    /// way past the gateway still has to be closed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_own_node: bool,
 }

@@ -54,7 +54,7 @@ pub struct RoleStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub addressed: Option<String>,
-    /// A run has ended, and nobody has looked yet who goes on. (Gateway.)
+    /// True after the end of a run, until the gateway has decided if another role takes over. (Gateway.)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
     /// Model calls of the current or last run. (Gateway.)

@@ -126,6 +126,9 @@ pub(crate) struct InitArgs {
     /// Egress presets, such as npm,pypi; empty for none.
     #[arg(long)]
     pub presets: Option<String>,
+    /// Roles work also where agent pods reach their own node, as on EKS and kind (`spec.egress.allowOwnNode`).
+    #[arg(long)]
+    pub allow_own_node: bool,
     /// Bot token of the Slack app.
     #[arg(long, env = "SLACK_BOT_TOKEN", hide_env_values = true)]
     pub slack_bot_token: Option<String>,

@@ -74,6 +74,10 @@ fn make_secret(namespace: &str, name: &str, hosts: &str, data: &Value) -> Value 
 
 fn make_repo(answers: &TeamAnswers) -> Value {
     let presets: Vec<&str> = answers.presets.iter().map(|preset| preset.name()).collect();
+    let mut egress = json!({"presets": presets});
+    if answers.allow_own_node {
+        egress["allowOwnNode"] = true.into();
+    }
     json!({
         "apiVersion": "codebutler.dev/v1alpha1",
         "kind": "Repo",
@@ -90,7 +94,7 @@ fn make_repo(answers: &TeamAnswers) -> Value {
                 "credentials": {"name": "model"},
             },
             "roles": ROLES,
-            "egress": {"presets": presets},
+            "egress": egress,
         },
     })
 }

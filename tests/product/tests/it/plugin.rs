@@ -243,12 +243,14 @@ async fn init_asks_for_what_is_missing_and_its_team_is_one_that_the_cluster_take
         "https://models.acme.dev/v1",
         "--presets",
         "crates",
+        "--allow-own-node",
     ];
     let applied = plugin_with(&team, &line, "", &TOKENS).await;
     assert_eq!(applied.code, Some(0), "{}", applied.complaint);
     assert!(applied.said.contains("those of models.acme.dev in"), "{}", applied.said);
     let repo = Api::<Repo>::namespaced(client.clone(), &namespace).get("shop").await.unwrap();
     assert_eq!(repo.spec.egress.presets.len(), 1);
+    assert!(repo.spec.egress.allow_own_node, "as on kind and EKS");
     assert_eq!(repo.spec.model.base_url, "https://models.acme.dev/v1");
     let secrets = Api::<Secret>::namespaced(client, &namespace);
     let bot_token =
