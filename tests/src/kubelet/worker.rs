@@ -41,10 +41,15 @@ struct WorkerTask {
 pub(super) async fn run_pod(entry: Arc<PodEntry>) {
     entry.node.tasks.spawn(publish_changes(entry.clone()));
     let tasks = std::sync::Mutex::new(Vec::new());
+    let mut is_late = false;
     let interrupted = tokio::select! {
         biased;
         why = await_stop(&entry) => Some(why),
         () = live_pod(&entry, &tasks) => None,
+        () = await_deadline(&entry) => {
+            is_late = true;
+            None
+        }
     };
     let tasks = std::mem::take(&mut *lock(&tasks));
     let grace = match interrupted {
@@ -55,7 +60,13 @@ pub(super) async fn run_pod(entry: Arc<PodEntry>) {
     if let Some(sandbox) = entry.sandbox.get() {
         sandbox.stop().await;
     }
-    entry.record.send_modify(|record| record.finished = true);
+    entry.record.send_modify(|record| {
+        record.finished = true;
+        if is_late {
+            let why = "Pod was active on the node longer than the specified deadline";
+            record.failure = Some(("DeadlineExceeded".to_owned(), why.to_owned()));
+        }
+    });
     let why = if let Some(why) = interrupted {
         why
     } else {
@@ -82,6 +93,15 @@ async fn await_stop(entry: &PodEntry) -> PodStop {
     tokio::select! {
         () = entry.node.shutdown.cancelled() => PodStop::AtOnce,
         why = stop.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(PodStop::AtOnce),
+    }
+}
+
+/// Returns once the pod has been active for as long as its spec allows.
+async fn await_deadline(entry: &PodEntry) {
+    let spec = entry.pod.borrow().spec.clone().unwrap_or_default();
+    match spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok()) {
+        Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -250,6 +250,29 @@ async fn deletion_gives_the_grace_that_was_asked_for() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_pod_that_is_active_for_too_long_is_ended_and_failed() {
+    if needs_process_kubelet("it is what is tested") {
+        return;
+    }
+    let world = world(|_| {}).await;
+    let script = "trap 'exit 3' TERM; while true; do sleep 0.1; done";
+    let spec = json!({
+        "restartPolicy": "Never", "activeDeadlineSeconds": 4, "terminationGracePeriodSeconds": 10,
+        "containers": [sh("c", script)],
+    });
+    world.pod("p", spec).await;
+    let ended = world.phase("p", "Failed").await;
+    assert_eq!(ended["status"]["reason"], "DeadlineExceeded");
+    assert_eq!(container(&ended, "c")["state"]["terminated"]["exitCode"], 3, "it had its grace");
+    let soon = json!({"restartPolicy": "Never", "activeDeadlineSeconds": 60,
+        "containers": [sh("c", "exit 0")]});
+    world.pod("soon", soon).await;
+    let done = world.phase("soon", "Succeeded").await;
+    assert_eq!(done["status"]["reason"], Value::Null, "it was done in time");
+    world.end().await;
+}
+
 /// Makes a claim and waits for its folder.
 async fn claim(world: &World, name: &str) -> PathBuf {
     let _: PersistentVolumeClaim = world
