@@ -127,14 +127,20 @@ fn find_advice(message: &str) -> Option<&'static str> {
         )
     } else if says("failed quota") && says("must specify") {
         Some(
-            "the ResourceQuota wants that said: set it in workspace.resources of the AgentRole, or give the \
-             namespace a LimitRange with defaults",
+            "the ResourceQuota wants that said: set it in spec.pods.resources of the Repo (agent, toolbox), or in \
+             workspace.resources of the AgentRole, which goes before, or give the namespace a LimitRange with defaults",
         )
     } else if says(" usage per PersistentVolumeClaim is ") {
         Some("fit spec.worktree.size of the Repo to the namespace's LimitRange, or change that")
     } else if [" usage per ", " limit to request ratio per "].into_iter().any(says) {
         Some(
-            "fit workspace.resources of the AgentRole to the namespace's LimitRange, or change that",
+            "fit spec.pods.resources of the Repo (agent, toolbox), or workspace.resources of the AgentRole, which goes \
+             before, to the namespace's LimitRange, or change that",
+        )
+    } else if says("must be less than or equal to") && says(" limit of ") {
+        Some(
+            "where no limit is named, a LimitRange of the namespace adds one: name it in spec.pods.resources of the Repo \
+             (agent, toolbox) or in workspace.resources of the AgentRole, or change the LimitRange",
         )
     } else if says("unable to validate against any security context constraint") {
         Some("allow the Repo's ServiceAccount a security context constraint that fits")
@@ -181,7 +187,19 @@ mod tests {
                 "memory max limit to request ratio per Container is 2, but provided ratio is 4.000000",
                 "LimitRange",
             ),
-            ("failed quota: q: must specify limits.cpu for: agent", "workspace.resources"),
+            (
+                "failed quota: q: must specify limits.cpu for: agent",
+                "spec.pods.resources of the Repo",
+            ),
+            (
+                "minimum cpu usage per Container is 100m, but request is 50m",
+                "spec.pods.resources of the Repo",
+            ),
+            (
+                "Pod \"t-pm\" is invalid: spec.initContainers[0].resources.requests: Invalid value: \"250m\": must be less than \
+                 or equal to cpu limit of 200m",
+                "a LimitRange of the namespace adds one",
+            ),
             ("pods \"t-pm\" is forbidden: violates PodSecurity \"restricted:latest\": x", "label"),
             (
                 "admission webhook \"v.kyverno.svc\" denied the request: no",

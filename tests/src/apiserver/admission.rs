@@ -1,10 +1,11 @@
 //! Upstream's default admission, which refuses writes although the caller may make them: pods below
-//! their namespace's security standard, and rights that the caller does not have himself. Also the
-//! admission of OpenShift and of GKE Autopilot, which change pods, OpenShift's check of owners, and a webhook that is out of
-//! order.
+//! their namespace's security standard, pods and claims outside of its limit ranges, and rights that the
+//! caller does not have himself. Also the admission of OpenShift and of GKE Autopilot, which change pods,
+//! OpenShift's check of owners, and a webhook that is out of order.
 
 mod autopilot;
 mod escalation;
+mod limits;
 mod openshift;
 mod owners;
 mod security;
@@ -13,6 +14,7 @@ mod webhook;
 use serde_json::Value;
 
 pub(super) use autopilot::adjust_pod;
+pub(super) use limits::{fill_limits, review_limits};
 pub(super) use openshift::constrain_pod;
 
 use super::auth::ApiUser;

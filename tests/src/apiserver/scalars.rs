@@ -77,6 +77,11 @@ impl ExactQuantity {
         self.nanos
     }
 
+    /// Adds another amount, in the notation of this one.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self { nanos: self.nanos + other.nanos, form: self.form }
+    }
+
     pub(super) fn is_negative(self) -> bool {
         self.nanos < 0
     }

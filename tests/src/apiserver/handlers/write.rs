@@ -119,6 +119,7 @@ impl ResourceRequest<'_> {
         strategy::before_create(kind, &mut value);
         if kind.is("", "pods") {
             strategy::admit_pod(&server.store, &mut value)?;
+            admission::fill_limits(&server.store, &mut value);
             admission::constrain_pod(&server.store, &mut value)?;
             admission::adjust_pod(&server.store, &mut value)?;
         }
@@ -130,6 +131,7 @@ impl ResourceRequest<'_> {
         let user = &self.request.user;
         let warnings = admission::review_object(&server.store, user, kind, &value, None)?;
         self.validate(&value, None)?;
+        admission::review_limits(&server.store, kind, &value, None)?;
         if self.request.is_dry_run() {
             let taken = server.store.get(
                 &kind.table,
@@ -265,6 +267,7 @@ impl ResourceRequest<'_> {
         }
         admission::review_object(&server.store, &self.request.user, kind, &new, Some(&live))?;
         self.validate(&new, Some(&live))?;
+        admission::review_limits(&server.store, kind, &new, Some(&live))?;
         if self.request.is_dry_run() {
             return Ok(Some(WrittenObject { value: Arc::new(new), warnings }));
         }

@@ -22,6 +22,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("serviceaccounts", "v1", "ServiceAccount", true),
     ("persistentvolumeclaims", "v1", "PersistentVolumeClaim", true),
     ("events", "v1", "Event", true),
+    ("limitranges", "v1", "LimitRange", true),
     ("namespaces", "v1", "Namespace", false),
     ("deployments", "apps/v1", "Deployment", true),
     ("leases", "coordination.k8s.io/v1", "Lease", true),

@@ -67,6 +67,7 @@ fn all() -> impl Iterator<Item = &'static Behaviour> {
         names::ALL,
         core::pods::ALL,
         core::claims::ALL,
+        core::limits::ALL,
         core::maps::ALL,
         core::others::ALL,
         custom::definitions::ALL,

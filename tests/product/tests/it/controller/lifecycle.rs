@@ -6,7 +6,8 @@ use codebutler_crds::{AgentRole, Repo, Thread};
 use codebutler_testbed::controllers::{ControllerManager, ControllerOptions};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
-    Event as CoreEvent, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
+    Event as CoreEvent, LimitRange, Namespace, PersistentVolume, PersistentVolumeClaim, Pod,
+    ServiceAccount,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -14,7 +15,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::world::{MAIL, THREAD, World, eventually};
+use super::world::{MAIL, THREAD, World, create, eventually};
 
 impl World {
     /// Starts a controller manager that owns and empties, where the cluster has none.
@@ -354,6 +355,25 @@ async fn what_keeps_a_pod_from_working_is_told_and_forgotten() {
     }
     is(json!({"phase": "Running", "initContainerStatuses": null})).await;
     world.condition::<Thread>(THREAD, "Ready", "True", "Awake").await;
+}
+
+#[tokio::test]
+async fn a_pod_outside_of_a_limit_range_is_told_with_the_setting_that_makes_it_fit() {
+    let world = World::start().await;
+    let item = json!({"type": "Container", "min": {"cpu": "100m"}});
+    let range = json!({"metadata": {"name": "range"}, "spec": {"limits": [item]}});
+    create::<LimitRange>(&world.admin, &world.place.team, range).await;
+    world.create_repo().await;
+    world.create_thread().await;
+    world.mark("pm", json!({"inbox": MAIL[0]})).await;
+    let message = world.condition::<Thread>(THREAD, "Ready", "False", "Rejected").await;
+    assert!(message.contains("is 100m, but request is 50m"), "{message}");
+    assert!(message.contains("spec.pods.resources of the Repo"), "{message}");
+    world.event(THREAD, "Rejected").await;
+    let agent = json!({"requests": {"cpu": "100m"}});
+    let fits = Patch::Merge(json!({"spec": {"pods": {"resources": {"agent": agent}}}}));
+    world.api::<Repo>().patch("shop", &PatchParams::default(), &fits).await.unwrap();
+    world.registered_pod("pm", None).await;
 }
 
 #[tokio::test]
