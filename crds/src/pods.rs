@@ -79,7 +79,8 @@ pub struct PodSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<PodResources>,
     /// As whom the pods run. If absent: as user, group and file system group 10001 (1000 with a volume from before
-    /// that) with a SELinux level of the Thread, and on OpenShift as `{}` says. `{}`: as the platform chooses.
+    /// that) with a SELinux level of the Thread, or of the namespace where `volumes` of the Repo or the installation have
+    /// a claim, and on OpenShift as `{}` says. `{}`: as the platform chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodUser>,
     /// Volumes for commands, such as a cache that builds share. What one Thread puts into a claim,

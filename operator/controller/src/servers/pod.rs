@@ -150,7 +150,7 @@ impl ServerPodInput<'_> {
             }),
             hostname: Some(format!("mcp-{}", self.server.name)),
             security_context: Some(security::pod_security(
-                &self.owner.shares(),
+                &security::sharing_level(self.owner.shares(), self.repo, &self.args.agent_pods),
                 self.user,
                 settings.security_context.as_ref(),
             )),

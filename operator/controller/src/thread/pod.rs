@@ -189,7 +189,7 @@ impl PodInput<'_> {
             }),
             hostname: Some(role.role.clone()),
             security_context: Some(security::pod_security(
-                &self.owner.shares(),
+                &security::sharing_level(self.owner.shares(), self.repo, &self.args.agent_pods),
                 self.user,
                 settings.security_context.as_ref(),
             )),

@@ -87,6 +87,38 @@ fn the_role_goes_before_the_repo_and_the_repo_before_the_installation() {
 }
 
 #[test]
+fn threads_that_share_a_claim_have_one_selinux_level() {
+    let level = |uid: &str, repo: &Value| {
+        let mut thread = with_mail();
+        thread.metadata.uid = Some(uid.to_owned());
+        let mut of_repo = testing::repo();
+        of_repo.spec.pods = Some(serde_json::from_value(repo.clone()).unwrap());
+        let (args, role) = (testing::args(), testing::role("coder"));
+        let input = pod::PodInput {
+            owner: pod::PodOwner::Thread(&thread),
+            repo: &of_repo,
+            role: &role,
+            gateway: &gateway(),
+            args: &args,
+            user: security::USER,
+        };
+        let context = input.build().spec.unwrap().security_context.unwrap();
+        context.se_linux_options.unwrap().level.unwrap()
+    };
+    let volume = |source: &Value| {
+        let mut volume = json!({"name": "cache", "mountPath": "/cache"});
+        json_patch::merge(&mut volume, source);
+        json!({"volumes": [volume]})
+    };
+    let folder = volume(&json!({"emptyDir": {}}));
+    for alone in [none(), folder] {
+        assert_ne!(level("a", &alone), level("b", &alone), "each has volumes of its own");
+    }
+    let claim = volume(&json!({"persistentVolumeClaim": {"claimName": "cache"}}));
+    assert_eq!(level("a", &claim), level("b", &claim));
+}
+
+#[test]
 fn a_pod_runs_as_nobody_in_particular_only_where_that_is_asked_for() {
     let user = |pod: &Value| pod["spec"]["securityContext"].clone();
     let usual = user(&built(&none(), &none(), &none()));
