@@ -1,7 +1,7 @@
 //! State of a pod, read from its status: the controller acts on it, and people are told of trouble. Container
 //! messages are the kubelet's, never the container's own output.
 
-use codebutler_crds::names::pod::{AGENT, TOOLBOX};
+use codebutler_crds::names::pod::AGENT;
 use codebutler_crds::wire::exit_code;
 use codebutler_runtime::apply::shorten_text;
 use jiff::{SignedDuration, Timestamp};
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt as _;
 
-use crate::remedies::find_remedy;
+use crate::remedies::{find_image_remedy, find_remedy};
 
 /// Grace period for an autoscaler to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
@@ -50,6 +50,8 @@ impl PodLife {
         match status.phase.as_deref() {
             // Evicted while everything in it was ending well, it still is.
             Some("Succeeded") if !is_taken_away(&status) => Self::Succeeded,
+            // Another container may have failed, one that the cluster added.
+            Some("Failed") if ended_well(&status) => Self::Succeeded,
             Some("Succeeded" | "Failed") => Self::fail(pod, &status),
             Some("Running") => match find_outlived(&status) {
                 None => Self::Running,
@@ -161,6 +163,14 @@ impl FailureCause {
             }
         }
     }
+}
+
+/// True if the agent of a pod had nothing left to do, whatever became of other containers.
+fn ended_well(status: &PodStatus) -> bool {
+    let agent = status.container_statuses.iter().flatten().find(|c| c.name == AGENT);
+    let ended = agent.and_then(|c| c.state.as_ref()?.terminated.as_ref());
+    let ended = ended.is_some_and(|ended| ended.exit_code == 0);
+    ended && !is_taken_away(status) && !is_out_of_time(status)
 }
 
 /// Exit code of an agent that has ended before a container that the cluster added to its pod, such as a service mesh's
@@ -333,15 +343,10 @@ fn find_stuck(container: &ContainerStatus, pod: &Pod, now: Timestamp) -> Option<
         | "InvalidImageName"
         | "ErrImageNeverPull"
         | "SignatureValidationFailed" => {
-            let whose = if name == TOOLBOX {
-                "correct it in the AgentRole's workspace.image"
-            } else {
-                "correct the chart's images.registry"
-            };
             let text = format!(
-                "image `{}` of container `{name}` in pod `{pod}` can't be pulled ({said}): {whose}, or let \
-                 the node pull it (images.pullSecrets of the chart, imagePullSecrets of the AgentRole)",
-                container.image
+                "image `{}` of container `{name}` in pod `{pod}` can't be pulled ({said}): {}",
+                container.image,
+                find_image_remedy(name)
             );
             ("ImageNotPulled", text)
         }

@@ -1,6 +1,24 @@
-//! What people can do about a container that a node can't create, from the words of its container runtime. Pure.
+//! What people can do about a container that a node can't create or whose image it can't pull, from the words of its container runtime. Pure.
 
-use codebutler_crds::names::pod::TOOLBOX;
+use codebutler_crds::names::pod::{AGENT, BRIDGE, INSTALL, TOOLBOX};
+
+/// Remedy for a container's image that can't be pulled.
+pub(crate) fn find_image_remedy(container: &str) -> &'static str {
+    match container {
+        TOOLBOX => {
+            "correct it in the AgentRole's workspace.image, or let the node pull it (images.pullSecrets of the chart, \
+             imagePullSecrets of the AgentRole)"
+        }
+        AGENT | BRIDGE | INSTALL => {
+            "correct the chart's images.registry, or let the node pull it (images.pullSecrets of the chart, \
+             imagePullSecrets of the AgentRole)"
+        }
+        _ => {
+            "the cluster adds this container to pods, such as by a webhook of a service mesh: ask who keeps that, or turn it \
+             off for these pods (annotations or labels in spec.pods of the Repo)"
+        }
+    }
+}
 
 /// Remedy for an image in which no command could run, and for a node or volume that knows no other users.
 pub(crate) fn find_remedy(container: &str, said: &str) -> &'static str {

@@ -70,6 +70,13 @@ fn a_container_that_the_cluster_added_does_not_keep_a_pod_from_ending() {
     let at = "2026-01-01T00:00:05Z".parse().unwrap();
     let why = "container `agent` ended with exit code 137 (OOMKilled)".to_owned();
     assert_eq!(killed, PodLife::Failed { at, why, cause: FailureCause::OutOfMemory });
+    // It may fail where the agent has not.
+    let proxy = ended("linkerd-proxy", &json!({"exitCode": 137, "reason": "OOMKilled"}));
+    let failed = json!({"phase": "Failed", "containerStatuses": [end(0, "Completed"), proxy]});
+    assert_eq!(PodLife::of(&pod(&failed)), PodLife::Succeeded);
+    let mut late = failed;
+    late["reason"] = "DeadlineExceeded".into();
+    assert!(matches!(PodLife::of(&pod(&late)), PodLife::Failed { .. }));
     // The toolbox is stopped when the agent has ended, and may take its time.
     let alone = json!({"phase": "Running", "initContainerStatuses": [runs("toolbox")],
         "containerStatuses": [end(0, "Completed")]});
@@ -203,6 +210,12 @@ fn what_a_cluster_mends_by_itself_gets_its_time() {
     let pulled = find_trouble(&pulled, Timestamp::UNIX_EPOCH).unwrap();
     assert!(pulled.passes.is_some());
     assert!(pulled.message.contains("401") && pulled.message.contains("images.pullSecrets"));
+    let added = pod(&json!({"phase": "Pending", "initContainerStatuses": [{
+        "name": "istio-proxy", "image": "r/proxyv2:1", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "401 Unauthorized"}}}]}));
+    let added = find_trouble(&added, Timestamp::UNIX_EPOCH).unwrap().message;
+    assert!(added.contains("`istio-proxy`") && added.contains("ask who keeps that"), "{added}");
+    assert!(!added.contains("images.registry"), "{added}");
 }
 
 /// As a kubelet says it: each attempt, and the wait before the next one, which is 10 seconds the first time.
