@@ -126,7 +126,7 @@ impl PullPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodResources {
-    /// Requests and limits of the container that talks to the gateway.
+    /// Requests and limits of the container that talks to the gateway, in pods of servers too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<ResourceRequirements>,
     /// Requests and limits of the container in which commands run; an AgentRole's `workspace.resources` take

@@ -98,6 +98,24 @@ pub(crate) fn refusal_health(refusal: &ApplyRefusal, patterns: &[RedactionRule])
     }
 }
 
+/// Words on a server's pod after a refusal, without text that the Repo wants masked.
+pub(crate) fn describe_server_refusal(
+    refusal: &ApplyRefusal,
+    patterns: &[RedactionRule],
+    server: &str,
+) -> String {
+    let said = SecretRedactor::new(patterns).0.mask(&refusal.to_string()).into_owned();
+    let ApplyRefusal::Rejected { message, .. } = refusal else { return said };
+    let sizes = [" usage per ", " limit to request ratio per ", "quota: ", " limit of "];
+    if sizes.iter().any(|words| message.contains(words)) {
+        return format!(
+            "{said}: fit `resources` of server `{server}` in spec.mcpServers of the Repo, and its spec.pods.resources.agent, \
+             to the namespace's LimitRange and ResourceQuota, or change those"
+        );
+    }
+    said
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum ResourceQuotaLimit {
     Full,
@@ -214,6 +232,20 @@ mod tests {
                 told.message
             );
         }
+    }
+
+    #[test]
+    fn a_server_that_is_refused_says_which_of_its_settings_count() {
+        let told = |message: &str| {
+            let (kind, name) = ("Pod".to_owned(), "t-mcp-db".to_owned());
+            let refusal = ApplyRefusal::Rejected { kind, name, message: message.to_owned() };
+            describe_server_refusal(&refusal, &[], "db")
+        };
+        let small = told("minimum cpu usage per Container is 100m, but request is 10m");
+        assert!(small.contains("is 100m") && small.contains("server `db`"), "{small}");
+        assert!(small.contains("spec.pods.resources.agent"), "{small}");
+        let policy = told("admission webhook \"v.kyverno.svc\" denied the request: no");
+        assert!(policy.ends_with("denied the request: no"), "{policy}");
     }
 
     #[test]

@@ -30,6 +30,7 @@ use self::pod::ServerOwner;
 use super::context::ControllerContext;
 use super::fence::CachedSight;
 use super::index::ObjectKey;
+use super::refusals::describe_server_refusal;
 use super::thread::{reconcile_thread, volume};
 use super::{repo, thread};
 
@@ -161,7 +162,10 @@ impl ServersInput<'_> {
                 // A pod that exists but is not in the watch has lost its labels, and with them its network policy.
                 Ok(MadeObject::Found(found)) => context.apply.delete::<Pod>(&found).await?,
                 Err(ApplyError::Refused(refusal)) => {
-                    refused.insert(server, refusal.to_string());
+                    let patterns = self.repo.map(|repo| repo.spec.policy.redaction.as_slice());
+                    let patterns = patterns.unwrap_or_default();
+                    let why = describe_server_refusal(&refusal, patterns, &server);
+                    refused.insert(server, why);
                 }
                 Err(error) => return Err(error),
             }

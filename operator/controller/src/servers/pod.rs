@@ -14,7 +14,7 @@ use codebutler_crds::{Repo, Thread, names};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EnvVar, EnvVarSource, LocalObjectReference,
     PersistentVolumeClaimVolumeSource, Pod, PodAffinityTerm, PodDNSConfig, PodSpec,
-    SecretKeySelector, Volume, VolumeMount,
+    ResourceRequirements, SecretKeySelector, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::ResourceExt as _;
@@ -174,7 +174,7 @@ impl ServerPodInput<'_> {
             image_pull_policy: self.pull_policy(settings, true),
             command: Some(to_words(&[path::IMAGE_BINARY, "mcp-install", path::BIN_DIR])),
             volume_mounts: Some(vec![volumes::mount_volume(volumes::BIN, path::BIN_DIR)]),
-            resources: Some(size::resources_of(None, ContainerSize::BRIDGE)),
+            resources: Some(own_resources(settings)),
             security_context: Some(security::container_security()),
             ..Container::default()
         }
@@ -233,7 +233,7 @@ impl ServerPodInput<'_> {
                 volumes::in_dir_of(volumes::TOKEN, path::TOKEN_FILE),
                 volumes::in_dir_of(volumes::CA, path::CA_FILE),
             ]),
-            resources: Some(size::resources_of(None, ContainerSize::BRIDGE)),
+            resources: Some(own_resources(settings)),
             security_context: Some(security::container_security()),
             ..Container::default()
         }
@@ -393,6 +393,13 @@ fn read_value(index: usize, value: &McpValue) -> Vec<EnvVar> {
 /// The kubelet replaces `$(NAME)`, which a Repo's words never mean.
 fn escape_expansion(word: &str) -> String {
     word.replace("$(", "$$(")
+}
+
+/// Resources of the containers beside a server's program: as somebody has set those of an agent, so that they fit the
+/// limits of a namespace, or else the little that they need.
+fn own_resources(settings: &PodSettings) -> ResourceRequirements {
+    let given = settings.resources.as_ref().and_then(|all| all.agent.as_ref());
+    size::resources_of(given, ContainerSize::BRIDGE)
 }
 
 fn env_var(name: &str, value: &str) -> EnvVar {

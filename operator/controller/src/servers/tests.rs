@@ -151,6 +151,25 @@ fn the_worktree_is_there_to_read_only_for_a_server_that_is_to_have_it() {
 }
 
 #[test]
+fn a_repo_can_make_all_containers_of_a_servers_pod_fit_a_limit_range() {
+    let cpu = |world: &World| -> Vec<String> {
+        let spec = world.plan().create["db"].spec.clone().unwrap();
+        let all = spec.init_containers.into_iter().flatten().chain(spec.containers);
+        all.map(|container| container.resources.unwrap().requests.unwrap()["cpu"].0.clone())
+            .collect()
+    };
+    let mut world = World::new(server());
+    assert!(cpu(&world).contains(&"10m".to_owned()), "little, where nobody says otherwise");
+    let settings = json!({"resources": {"agent": {"requests": {"cpu": "100m"}}}});
+    world.repo.spec.pods = Some(serde_json::from_value(settings).unwrap());
+    let own = json!({"requests": {"cpu": "200m"}});
+    world.repo.spec.mcp_servers[0].resources = Some(serde_json::from_value(own).unwrap());
+    let server = world.repo.spec.mcp_servers[0].clone();
+    world.want(&server);
+    assert_eq!(cpu(&world), ["100m", "200m", "100m"]);
+}
+
+#[test]
 fn a_pod_goes_when_it_is_idle_closed_changed_or_named_no_more() {
     let mut world = World::new(server());
     world.start();
