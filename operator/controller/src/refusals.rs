@@ -140,8 +140,8 @@ fn find_advice(message: &str) -> Option<&'static str> {
     let says = |words: &str| message.contains(words);
     if says("violates PodSecurity") {
         Some(
-            "the namespace's label pod-security.kubernetes.io/enforce forbids it: change what the AgentRole \
-             adds to pods, or the label",
+            "the namespace's label pod-security.kubernetes.io/enforce forbids it: change what the AgentRole, or a webhook such \
+             as a service mesh's, adds to pods, or the label",
         )
     } else if says("failed quota") && says("must specify") {
         Some(
@@ -219,6 +219,11 @@ mod tests {
                 "a LimitRange of the namespace adds one",
             ),
             ("pods \"t-pm\" is forbidden: violates PodSecurity \"restricted:latest\": x", "label"),
+            (
+                "pods \"t-pm\" is forbidden: violates PodSecurity \"restricted:latest\": unrestricted capabilities (container \
+                 \"istio-init\" must not include \"NET_ADMIN\", \"NET_RAW\")",
+                "a webhook such as a service mesh's",
+            ),
             (
                 "admission webhook \"v.kyverno.svc\" denied the request: no",
                 "the cluster's own policy",
