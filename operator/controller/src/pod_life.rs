@@ -1,7 +1,7 @@
 //! State of a pod, read from its status: the controller acts on it, and people are told of trouble. Container
 //! messages are the kubelet's, never the container's own output.
 
-use codebutler_crds::names::pod::AGENT;
+use codebutler_crds::names::pod::{AGENT, BRIDGE, SERVER, TOOLBOX};
 use codebutler_crds::wire::exit_code;
 use codebutler_runtime::apply::shorten_text;
 use jiff::{SignedDuration, Timestamp};
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt as _;
 
-use crate::remedies::{find_image_remedy, find_remedy};
+use crate::remedies::{HICCUPS, find_image_remedy, find_remedy, pull_words};
 
 /// Grace period for an autoscaler to add a node.
 const TO_SCHEDULE: SignedDuration = SignedDuration::from_mins(3);
@@ -20,8 +20,6 @@ pub(crate) const HELD: &str = "PodHeldBack";
 const HELD_BACK: SignedDuration = SignedDuration::from_mins(5);
 /// Grace period for a registry to answer after all: the kubelet's first back-off. A second failure comes later.
 const TO_PULL: SignedDuration = SignedDuration::from_secs(10);
-/// Failures to pull an image that a kubelet tries again, as it names them before it backs off.
-const HICCUPS: [&str; 3] = ["ErrImagePull", "RegistryUnavailable", "ImageInspectError"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodLife {
@@ -29,7 +27,7 @@ pub(crate) enum PodLife {
     Starting,
     Running,
     Ending,
-    /// Every container ended well: nothing was left to do.
+    /// The agent ended well: nothing was left to do.
     Succeeded,
     Failed {
         /// Time of the failure, as far as known.
@@ -105,9 +103,9 @@ impl FailureCause {
             // Only the deadline of the pod itself has stopped its agent.
             return Self::Crash;
         }
-        if all_containers(status).any(is_out_of_memory) {
+        if own_containers(status).any(is_out_of_memory) {
             Self::OutOfMemory
-        } else if all_containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
+        } else if own_containers(status).any(exited(exit_code::VOLUME_NOT_WRITABLE)) {
             Self::VolumeNotWritable
         } else if agent().any(exited(exit_code::NOT_CONFINED)) {
             Self::NotConfined
@@ -127,7 +125,7 @@ impl FailureCause {
         match self {
             Self::Evicted | Self::OutOfDisk => describe_eviction(status),
             Self::OutOfMemory => {
-                let killed = all_containers(status).find(|c| is_out_of_memory(c));
+                let killed = own_containers(status).find(|c| is_out_of_memory(c));
                 let killed = killed.and_then(|c| Some((&c.name, describe_end(c)?)));
                 killed.map_or_else(
                     || describe_failure(status),
@@ -165,21 +163,24 @@ impl FailureCause {
     }
 }
 
+/// Exit code of the agent, once it has ended.
+fn agent_end(status: &PodStatus) -> Option<i32> {
+    let agent = status.container_statuses.iter().flatten().find(|c| c.name == AGENT);
+    Some(agent?.state.as_ref()?.terminated.as_ref()?.exit_code)
+}
+
 /// True if the agent of a pod had nothing left to do, whatever became of other containers.
 fn ended_well(status: &PodStatus) -> bool {
-    let agent = status.container_statuses.iter().flatten().find(|c| c.name == AGENT);
-    let ended = agent.and_then(|c| c.state.as_ref()?.terminated.as_ref());
-    let ended = ended.is_some_and(|ended| ended.exit_code == 0);
-    ended && !is_taken_away(status) && !is_out_of_time(status)
+    agent_end(status) == Some(0) && !is_taken_away(status) && !is_out_of_time(status)
 }
 
 /// Exit code of an agent that has ended before a container that the cluster added to its pod, such as a service mesh's
 /// proxy: the pod never ends by itself.
 fn find_outlived(status: &PodStatus) -> Option<i32> {
-    let ended = |c: &ContainerStatus| Some(c.state.as_ref()?.terminated.as_ref()?.exit_code);
-    let containers = || status.container_statuses.iter().flatten();
-    let code = containers().find(|c| c.name == AGENT).and_then(ended)?;
-    containers().any(|c| ended(c).is_none()).then_some(code)
+    let is_over =
+        |c: &ContainerStatus| c.state.as_ref().is_some_and(|state| state.terminated.is_some());
+    let outlived = !status.container_statuses.iter().flatten().all(is_over);
+    agent_end(status).filter(|_| outlived)
 }
 
 fn is_taken_away(status: &PodStatus) -> bool {
@@ -319,14 +320,6 @@ pub(crate) fn time_to_pull(reason: &str, pod: &Pod, now: Timestamp) -> Option<Si
     (HICCUPS.contains(&reason) && left.is_positive()).then_some(left)
 }
 
-/// A kubelet's words on a pull that failed, without those that it adds while it waits before the next one.
-pub(crate) fn pull_words(message: &str) -> &str {
-    let waits = message.strip_prefix("Back-off pulling image ");
-    let Some((_, said)) = waits.and_then(|rest| rest.split_once("\": ")) else { return message };
-    let named = said.split_once(": ").filter(|(reason, _)| HICCUPS.contains(reason));
-    named.map_or(said, |(_, said)| said)
-}
-
 fn find_stuck(container: &ContainerStatus, pod: &Pod, now: Timestamp) -> Option<PodTrouble> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let why = waiting.reason.as_deref()?;
@@ -434,6 +427,11 @@ fn all_containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> 
     init.chain(status.container_statuses.iter().flatten())
 }
 
+/// Containers that are CodeButler's own. A cluster may add others to a pod.
+fn own_containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    all_containers(status).filter(|c| [AGENT, TOOLBOX, SERVER, BRIDGE].contains(&c.name.as_str()))
+}
+
 /// Describes the end of a container, of now or before its restart: `exit code 137 (OOMKilled)`.
 fn describe_end(container: &ContainerStatus) -> Option<String> {
     let ended = find_end(container).filter(|ended| ended.exit_code != 0)?;
@@ -467,7 +465,8 @@ fn describe_failure(status: &PodStatus) -> String {
         describe_end(c).map(|ending| format!("container `{}` ended with {ending}", c.name))
     };
     // The agent decides whether a pod fails; its toolbox is only stopped with it.
-    let main = status.container_statuses.iter().flatten().find_map(of);
+    let main = own_containers(status).find(|c| c.name == AGENT).and_then(of);
+    let main = main.or_else(|| status.container_statuses.iter().flatten().find_map(of));
     let cause = main.or_else(|| all_containers(status).find_map(of));
     let refused = status.reason.as_deref().map(|reason| match status.message.as_deref() {
         Some(said) => format!("{}: {}", shorten_text(reason, 60), shorten_text(said, 200)),

@@ -1,6 +1,17 @@
-//! What people can do about a container that a node can't create or whose image it can't pull, from the words of its container runtime. Pure.
+//! Remedies for containers that a node can't create, or whose image it can't pull, from a kubelet's words. Pure.
 
 use codebutler_crds::names::pod::{AGENT, BRIDGE, INSTALL, TOOLBOX};
+
+/// Failures to pull an image that a kubelet tries again, as it names them before it backs off.
+pub(crate) const HICCUPS: [&str; 3] = ["ErrImagePull", "RegistryUnavailable", "ImageInspectError"];
+
+/// A kubelet's words on a pull that failed, without those that it adds while it waits before the next one.
+pub(crate) fn pull_words(message: &str) -> &str {
+    let waits = message.strip_prefix("Back-off pulling image ");
+    let Some((_, said)) = waits.and_then(|rest| rest.split_once("\": ")) else { return message };
+    let named = said.split_once(": ").filter(|(reason, _)| HICCUPS.contains(reason));
+    named.map_or(said, |(_, said)| said)
+}
 
 /// Remedy for a container's image that can't be pulled.
 pub(crate) fn find_image_remedy(container: &str) -> &'static str {

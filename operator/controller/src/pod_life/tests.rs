@@ -70,6 +70,13 @@ fn a_container_that_the_cluster_added_does_not_keep_a_pod_from_ending() {
     let at = "2026-01-01T00:00:05Z".parse().unwrap();
     let why = "container `agent` ended with exit code 137 (OOMKilled)".to_owned();
     assert_eq!(killed, PodLife::Failed { at, why, cause: FailureCause::OutOfMemory });
+    // Its memory is nothing that a setting of the role gives.
+    let mut proxy = runs("istio-proxy");
+    proxy["lastState"] = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    let crashed = json!({"phase": "Failed", "initContainerStatuses": [runs("toolbox"), proxy],
+        "containerStatuses": [ended("a-agent", &json!({"exitCode": 2})), end(1, "Error")]});
+    let (cause, why, _) = cause(&crashed);
+    assert_eq!((cause, &*why), (FailureCause::Crash, "container `agent` ended with exit code 1"));
     // It may fail where the agent has not.
     let proxy = ended("linkerd-proxy", &json!({"exitCode": 137, "reason": "OOMKilled"}));
     let failed = json!({"phase": "Failed", "containerStatuses": [end(0, "Completed"), proxy]});

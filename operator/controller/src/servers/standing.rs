@@ -6,7 +6,8 @@ use codebutler_runtime::apply::shorten_text;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 
-use crate::pod_life::{find_trouble, pull_words, time_to_pull};
+use crate::pod_life::{find_trouble, time_to_pull};
+use crate::remedies::pull_words;
 
 /// A start that is as quick as most has nothing to say.
 const QUICK: SignedDuration = SignedDuration::from_secs(5);
