@@ -67,7 +67,9 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         (None, error) => return Err(lost(error.as_deref().unwrap_or("it has no message"))),
     };
     let content = read_content(message.get("content"))?;
-    let said = content.as_deref().map(thought::split_thoughts);
+    let is_said = |name: &&str| message.get(*name).is_some_and(is_filled);
+    let is_apart = REASONING.iter().any(is_said);
+    let said = content.as_deref().map(|text| thought::split_thoughts(text, is_apart));
     let has_thoughts = said.is_some_and(|(_, has_thoughts)| has_thoughts);
     let is_unended = content.as_deref().is_some_and(thought::is_unended);
     let content = said.map(|(text, _)| text.to_owned()).filter(|text| !text.trim().is_empty());
@@ -104,6 +106,15 @@ pub fn parse_reply(body: &[u8]) -> Result<ModelReply, UnreadableReply> {
         error,
         model: body["model"].as_str().map(|model| clip_text(model, 200)),
     })
+}
+
+/// True for a text or a list that has something in it.
+fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(parts) => !parts.is_empty(),
+        _ => false,
+    }
 }
 
 fn formless(why: &str) -> UnreadableReply {
@@ -302,6 +313,15 @@ mod tests {
         assert_eq!(of("<think>hm</think>\n\nDone."), (Some("Done.".to_owned()), true));
         assert_eq!(of("<think>hm</think>\n"), (None, true));
         assert_eq!(of(" Done."), (Some(" Done.".to_owned()), false));
+    }
+
+    #[test]
+    fn the_end_of_a_thought_is_a_word_where_thoughts_have_a_field() {
+        let text = "The template lacks this line:\n</think>\nAdd it.";
+        for (reasoning, said) in [("They ask why.", text), ("", "Add it.")] {
+            let answer = read(&json!({"content": text, "reasoning_content": reasoning})).unwrap();
+            assert_eq!(answer.content.as_deref(), Some(said), "{reasoning:?}");
+        }
     }
 
     #[test]

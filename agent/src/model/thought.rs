@@ -6,13 +6,14 @@ const TAGS: [&str; 4] = ["think", "thinking", "reasoning", "thought"];
 /// End of thoughts whose beginning is not in the answer: the model's template has written it.
 const END: &str = "</think>";
 
-/// The answer without thoughts, and whether there were any.
-pub(super) fn split_thoughts(text: &str) -> (&str, bool) {
+/// The answer without thoughts, and whether there were any. `is_apart`: its server gives thoughts in a field of their
+/// own, so that an end without a beginning is a word of the answer.
+pub(super) fn split_thoughts(text: &str, is_apart: bool) -> (&str, bool) {
     let (mut rest, mut has_thoughts) = (text.trim_start(), false);
     while let Some(after) = skip_thought(rest) {
         (rest, has_thoughts) = (after.trim_start(), true);
     }
-    match skip_unopened(text) {
+    match skip_unopened(text).filter(|_| !is_apart) {
         _ if has_thoughts => (rest, true),
         Some(after) => (after.trim_start(), true),
         None => (text, false),
@@ -22,7 +23,7 @@ pub(super) fn split_thoughts(text: &str) -> (&str, bool) {
 /// True if a text is a thought alone that has no end: an answer may stand behind it.
 pub(super) fn is_unended(text: &str) -> bool {
     let ended = || TAGS.iter().any(|tag| text.trim_end().ends_with(&format!("</{tag}>")));
-    matches!(split_thoughts(text), ("", true)) && !ended()
+    matches!(split_thoughts(text, false), ("", true)) && !ended()
 }
 
 /// The text behind the thought that it begins with: nothing, where that has no end.
@@ -34,12 +35,14 @@ fn skip_thought(text: &str) -> Option<&str> {
     })
 }
 
-/// The text behind thoughts of which only the end is there, at the end of its line.
+/// The text behind thoughts of which only the end is there, at the end of its line. Templates put it at the beginning
+/// of a line or right behind the last word; an answer about such tags has it within a line or a list, or again.
 fn skip_unopened(text: &str) -> Option<&str> {
     let (before, after) = text.split_once(END)?;
     let ends_line = after.is_empty() || after.starts_with(['\n', '\r']);
-    let is_quoted = before.contains("<think>") || before.matches("```").count() % 2 == 1;
-    (ends_line && !is_quoted).then_some(after)
+    let is_quoted = before.contains("<think") || before.matches("```").count() % 2 == 1;
+    let is_word = before.ends_with([' ', '\t']);
+    (ends_line && !is_quoted && !is_word && !after.contains(END)).then_some(after)
 }
 
 #[cfg(test)]
@@ -57,8 +60,16 @@ mod tests {
             ("I had better read it.\n</think>\nDone.", "Done."),
             ("hm</think>", ""),
         ] {
-            assert_eq!(split_thoughts(text), (answer, true), "{text}");
+            assert_eq!(split_thoughts(text, false), (answer, true), "{text}");
         }
+        let opened = "<think>hm</think>Done.";
+        assert_eq!(split_thoughts(opened, true), ("Done.", true), "its beginning is there");
+    }
+
+    #[test]
+    fn an_end_alone_is_a_word_where_thoughts_come_apart() {
+        let text = "The template lacks this line:\n</think>\nAdd it.";
+        assert_eq!(split_thoughts(text, true), (text, false));
     }
 
     #[test]
@@ -86,8 +97,14 @@ mod tests {
             "`<think>` opens it.",
             "The block\n<think>\nhm\n</think>\nis the model's.",
             "<thinker>a</thinker>",
+            "The closing tag is </think>\nNothing else ends a thought.",
+            "Two tags are missing:\n- </think>\n- </tool_call>\nI have added both.",
+            "The file ends like this:\n\n    </think>\n\nI have closed it.",
+            "It reads:\n> </think>\nand that is wrong.",
+            "The line\n</think>\nis there twice. Keep the first </think> alone.",
+            "A <thinking> block has another end, so\n</think>\nends nothing.",
         ] {
-            assert_eq!(split_thoughts(text), (text, false), "{text}");
+            assert_eq!(split_thoughts(text, false), (text, false), "{text}");
         }
     }
 }
