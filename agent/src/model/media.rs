@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::has_sound;
+use super::{PICTURES, has_sound};
 
 /// Words of refusals that are about pictures, about sounds, or about any of them.
 const OF_PICTURES: [&str; 3] = ["image", "picture", "vision"];
@@ -13,6 +13,51 @@ const OF_ANY: [&str; 2] = ["multimodal", "multi-modal"];
 /// others'.
 const OF_PARTS: [&str; 3] =
     ["cannot unmarshal array", "(not \"list\")", "should be a valid string"];
+/// Words of refusals that say that a model is shown no pictures at all, as the gateway and servers say it.
+const OF_BLINDNESS: [&str; 14] = [
+    "can't be shown pictures",
+    "support image",
+    "support vision",
+    "image input",
+    "images are not supported",
+    "no vision",
+    "not a vision",
+    "text-only",
+    "text only",
+    "only text",
+    "supports text",
+    "image_url is only",
+    "variant `image_url`",
+    "mmproj",
+];
+/// Words of refusals that are about one picture, by which no model is known to be blind.
+const OF_ONE: [&str; 17] = [
+    "valid image",
+    "image data",
+    "image format",
+    "formats",
+    "mime",
+    "media type",
+    "dimension",
+    "exceeds",
+    "too large",
+    "too small",
+    "could not process",
+    "unable to process",
+    "cannot identify",
+    "failed to load",
+    "failed to decode",
+    "loading multimodal",
+    "can't use a picture",
+];
+/// Words of refusals that are about the number of pictures.
+const OF_NUMBER: [&str; 5] = [
+    "image(s) may be provided",
+    "too many image",
+    "number of images",
+    "images per",
+    "image items in",
+];
 
 /// Kinds of content that are no text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,11 +92,25 @@ impl MediaKinds {
     }
 }
 
-/// Kinds to leave out after a refusal with these words, one try after another. `shown`: the kinds that were sent.
-pub fn plan_tries(words: &str, shown: MediaKinds) -> Vec<MediaKinds> {
+/// What is left out of a request that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftOutMedia {
+    /// All of these kinds, which the model can't take.
+    Kinds(MediaKinds),
+    /// These pictures, of which 0 is the newest.
+    Pictures(Vec<usize>),
+}
+
+/// What to leave out after a refusal with these words, one try after another. `shown`: the kinds that were sent, among
+/// them so many `pictures`.
+pub fn plan_tries(words: &str, shown: MediaKinds, pictures: usize) -> Vec<LeftOutMedia> {
     let named = MediaKinds::named(words);
     if named.is_empty() || shown.is_empty() {
         return Vec::new();
+    }
+    let words = words.to_lowercase();
+    if named.pictures && shown.pictures && !is_blindness(&words) {
+        return plan_pictures(&words, shown, pictures);
     }
     let (pictures, sounds) = (named.pictures && shown.pictures, named.sounds && shown.sounds);
     let first = match (pictures, sounds) {
@@ -61,7 +120,50 @@ pub fn plan_tries(words: &str, shown: MediaKinds) -> Vec<MediaKinds> {
         (pictures, sounds) => MediaKinds { pictures, sounds },
     };
     let rest = (first != shown).then_some(shown);
-    [first].into_iter().chain(rest).collect()
+    [first].into_iter().chain(rest).map(LeftOutMedia::Kinds).collect()
+}
+
+/// True for words that say that a model can't be shown any picture.
+fn is_blindness(words: &str) -> bool {
+    let says = |known: &[&str]| known.iter().any(|word| words.contains(word));
+    (says(&OF_BLINDNESS) || says(&OF_ANY) || says(&OF_PARTS)) && !says(&OF_ONE) && !says(&OF_NUMBER)
+}
+
+/// Each picture by itself, the newest first, and then all. Where they are too many, the oldest go.
+fn plan_pictures(words: &str, shown: MediaKinds, pictures: usize) -> Vec<LeftOutMedia> {
+    let count = pictures.clamp(1, PICTURES);
+    let all: Vec<usize> = (0..count).collect();
+    let mut tries: Vec<Vec<usize>> = if OF_NUMBER.iter().any(|word| words.contains(word)) {
+        (1..count).rev().map(|kept| (kept..count).collect()).collect()
+    } else {
+        all.iter().map(|one| vec![*one]).collect()
+    };
+    if tries.last() != Some(&all) {
+        tries.push(all);
+    }
+    let rest = shown.sounds.then_some(LeftOutMedia::Kinds(shown));
+    tries.into_iter().map(LeftOutMedia::Pictures).chain(rest).collect()
+}
+
+/// Number of pictures that a conversation holds.
+pub fn count_pictures(chat: &[Value]) -> usize {
+    chat.iter().filter(|message| holds_picture(message)).count()
+}
+
+/// Puts words in the place of pictures that a provider has refused. 0 is the newest one.
+pub fn refuse_pictures(chat: &mut [Value], newest: &[usize], why: &str) {
+    let held = chat.iter_mut().rev().filter(|message| holds_picture(message)).enumerate();
+    for (_, message) in held.filter(|(place, _)| newest.contains(place)) {
+        let parts = message["content"].as_array().into_iter().flatten();
+        let text = parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join(" ");
+        message["content"] = Value::String(format!(
+            "{text} [the provider of the model refused this picture, so you do not see it: {why}]"
+        ));
+    }
+}
+
+fn holds_picture(message: &Value) -> bool {
+    message["content"].is_array() && !has_sound(message)
 }
 
 #[cfg(test)]
@@ -117,7 +219,62 @@ mod tests {
             (image, NONE, vec![]),
             ("the model is overloaded", BOTH, vec![]),
         ] {
-            assert_eq!(plan_tries(words, shown), tries, "{words}: {shown:?}");
+            let tries: Vec<_> = tries.into_iter().map(LeftOutMedia::Kinds).collect();
+            assert_eq!(plan_tries(words, shown, 1), tries, "{words}: {shown:?}");
         }
+    }
+
+    #[test]
+    fn a_model_is_blind_only_where_the_refusal_says_so() {
+        for words in [
+            "the model `m` can't be shown pictures there. The provider says: no",
+            "No endpoints found that support image input",
+            "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+            "Failed to process inputs: this model is missing data required for image input",
+            "messages[1].content: unknown variant `image_url`, expected `text`",
+            "m is not a multimodal model",
+            "This model does not support images.",
+        ] {
+            let tries = plan_tries(words, PICTURES, 3);
+            assert_eq!(tries, [LeftOutMedia::Kinds(PICTURES)], "{words}");
+        }
+        let each = [vec![0], vec![1], vec![2], vec![0, 1, 2]].map(LeftOutMedia::Pictures);
+        for words in [
+            "messages.3.content.1.image.source.base64: image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes",
+            "At least one of the image dimensions exceed max allowed size: 8000 pixels",
+            "Could not process image",
+            "You uploaded an unsupported image. Please make sure your image is valid.",
+            "Unsupported MIME type: image/gif. This model does not support image/gif",
+            "cannot identify image file <_io.BytesIO object at 0x7f>",
+            "An exception occurred while loading multimodal data: cannot identify image file",
+            "the provider of `m` can't use a picture (image) of this conversation",
+        ] {
+            assert_eq!(plan_tries(words, PICTURES, 3), each, "{words}");
+        }
+        assert_eq!(
+            plan_tries("Could not process image", BOTH, 1),
+            [LeftOutMedia::Pictures(vec![0]), LeftOutMedia::Kinds(BOTH)]
+        );
+    }
+
+    #[test]
+    fn of_too_many_pictures_the_oldest_go() {
+        let tries = [vec![2], vec![1, 2], vec![0, 1, 2]].map(LeftOutMedia::Pictures);
+        let words = "At most 1 image(s) may be provided in one prompt.";
+        assert_eq!(plan_tries(words, PICTURES, 3), tries);
+        assert_eq!(plan_tries(words, PICTURES, 1), [LeftOutMedia::Pictures(vec![0])]);
+    }
+
+    #[test]
+    fn words_stand_in_the_place_of_a_refused_picture() {
+        let picture = |name: &str| picture_message(name, "data:image/png;base64,AA==");
+        let sound = picture_message("s", "data:audio/mp3;base64,AA==");
+        let mut chat = [picture("a"), sound.clone(), picture("b"), user_message("hello")];
+        assert_eq!(count_pictures(&chat), 2);
+        refuse_pictures(&mut chat, &[1, 7], "too large");
+        let told = chat[0]["content"].as_str().unwrap();
+        assert!(told.starts_with("a [") && told.ends_with(": too large]"), "{told}");
+        assert_eq!(chat[1..], [sound, picture("b"), user_message("hello")]);
+        assert_eq!(count_pictures(&chat), 1);
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use codebutler_wire::{EditForm, ErrorCode, PostMessage};
+use serde_json::Value;
 
 use super::patience::{CallPatience, CallTrouble};
 use super::view::{RunEnding, RunView, failed_end, spares_words};
@@ -11,7 +12,7 @@ use super::watch::RunDeadline;
 use super::{Agent, RunError, notice};
 use crate::gateway::{ChatAnswer, ChatError, GatewayError};
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
-use crate::model::media::{MediaKinds, plan_tries};
+use crate::model::media::{LeftOutMedia, MediaKinds, count_pictures, plan_tries, refuse_pictures};
 use crate::model::quirk;
 use crate::model::{self, AnswerSource, UnreadableReply, ids, window};
 use crate::prompt::{self, WindowLook};
@@ -21,11 +22,14 @@ use crate::tools::hand_up::HAND_UP;
 use crate::transcript::TranscriptRecord;
 use crate::transcript::state::OpenRun;
 use codebutler_guides::text::clip_text;
+use codebutler_guides::voice::join_lines;
 
 /// Most times in a row that a conversation is shortened before the run gives up.
 const OVERFLOWS: u32 = 3;
 /// Longest quote of what a provider said.
 const MAX_SAID: usize = 400;
+/// Longest reason that is shown in the place of a refused picture.
+const MAX_REASON: usize = 240;
 /// Longest sentence of the gateway with such a quote in it.
 const MAX_TOLD: usize = 1_000;
 
@@ -105,14 +109,12 @@ impl Agent {
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
-        let tries = answer.as_ref().err().and_then(refusal_words);
-        for left_out in tries.map(|words| plan_tries(words, sent)).unwrap_or_default() {
-            // A model without eyes refuses pictures. If it answers without them, that was it.
-            let body = {
-                let look = self.look(view);
-                let (blind, deaf) = (look.blind || left_out.pictures, look.deaf || left_out.sounds);
-                self.body(view, deadline, &WindowLook { blind, deaf, ..look }).0
-            };
+        let said = answer.as_ref().err().and_then(refusal_words).map(ToOwned::to_owned);
+        let said = said.unwrap_or_default();
+        let pictures = count_pictures(self.transcript.state().chat());
+        for left_out in plan_tries(&said, sent, pictures) {
+            // A model without eyes refuses pictures, and one that sees refuses some. If it answers without, that was it.
+            let body = self.body_without(view, deadline, (&left_out, &said));
             let second = match self.bounded(deadline, self.tools.gateway.chat(body)).await {
                 Ok(answer) => answer,
                 Err(cut) => return self.cut(cut).await.map(Some),
@@ -120,7 +122,7 @@ impl Agent {
             let words = second.as_ref().err().map(|error| refusal_words(error).unwrap_or_default());
             match words {
                 None => {
-                    self.leave_out(left_out)?;
+                    self.leave_out(left_out, &said)?;
                     answer = second;
                     break;
                 }
@@ -134,8 +136,17 @@ impl Agent {
         }
     }
 
-    /// Sends this model no more of what it has refused.
-    fn leave_out(&mut self, refused: MediaKinds) -> Result<(), RunError> {
+    /// Sends this model no more of what it has refused, or no more of some pictures.
+    fn leave_out(&mut self, left_out: LeftOutMedia, said: &str) -> Result<(), RunError> {
+        let refused = match left_out {
+            LeftOutMedia::Kinds(refused) => refused,
+            LeftOutMedia::Pictures(newest) => {
+                tracing::warn!(pictures = newest.len(), detail = said, "pictures_refused");
+                let why = shown_reason(said);
+                self.transcript.append(&TranscriptRecord::PicturesRefused { newest, why })?;
+                return Ok(());
+            }
+        };
         if refused.pictures {
             tracing::warn!("model_pictures_refused");
             self.transcript.append(&TranscriptRecord::Blind)?;
@@ -147,10 +158,43 @@ impl Agent {
         Ok(())
     }
 
+    /// Builds the request without what was refused in these words.
+    fn body_without(
+        &self,
+        view: &RunView,
+        deadline: &RunDeadline,
+        (left_out, said): (&LeftOutMedia, &str),
+    ) -> Bytes {
+        let look = self.look(view);
+        let known = self.transcript.state().chat();
+        match left_out {
+            LeftOutMedia::Kinds(kinds) => {
+                let (blind, deaf) = (look.blind || kinds.pictures, look.deaf || kinds.sounds);
+                self.body_of(known, view, deadline, &WindowLook { blind, deaf, ..look }).0
+            }
+            LeftOutMedia::Pictures(newest) => {
+                let mut chat = known.to_vec();
+                refuse_pictures(&mut chat, newest, &shown_reason(said));
+                self.body_of(&chat, view, deadline, &look).0
+            }
+        }
+    }
+
     /// Builds the request, and estimates its tokens.
     fn body(&self, view: &RunView, deadline: &RunDeadline, look: &WindowLook<'_>) -> (Bytes, u32) {
+        self.body_of(self.transcript.state().chat(), view, deadline, look)
+    }
+
+    /// Builds the request with this conversation.
+    fn body_of(
+        &self,
+        chat: &[Value],
+        view: &RunView,
+        deadline: &RunDeadline,
+        look: &WindowLook<'_>,
+    ) -> (Bytes, u32) {
         let state = self.transcript.state();
-        let mut body = prompt::build_request(look, &view.system, state.chat(), &view.specs);
+        let mut body = prompt::build_request(look, &view.system, chat, &view.specs);
         let shown = body.tokens();
         let turns = state.run().map_or(0, |run| run.turns);
         let notice =
@@ -365,6 +409,11 @@ impl Agent {
             tracing::warn!(%error, notice = "model_wait", "notice_post_failed");
         }
     }
+}
+
+/// A refusal as it stands in the place of a picture.
+fn shown_reason(said: &str) -> String {
+    clip_text(join_lines(said).trim(), MAX_REASON)
 }
 
 /// The words in which a provider has refused a request, if it is one that can be about what was sent.

@@ -154,6 +154,9 @@ fn note_line(record: TranscriptRecord) -> Option<String> {
             format!("Found tools of servers: {}.", names.join(", "))
         }
         TranscriptRecord::Picture(picture) => format!("Looked at {}.", picture.shown),
+        TranscriptRecord::Blind { newest, why } if !newest.is_empty() => {
+            format!("The model's provider refused {} of the pictures: {why}", newest.len())
+        }
         TranscriptRecord::Planned { workflow, .. } => {
             format!("The plan follows the workflow {workflow}.")
         }

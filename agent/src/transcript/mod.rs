@@ -219,8 +219,16 @@ pub enum TranscriptRecord {
     },
     /// The pushed commits change files that the approved plan does not name.
     Deviated { files: Vec<String> },
-    /// The model can't be shown pictures.
-    Blind,
+    /// The model can't be shown pictures, or its provider can't use some of them. Both have one name, so that an earlier
+    /// version goes on after a rollback: it takes the second for the first.
+    Blind {
+        /// Those that can't be used, of which 0 is the newest in the conversation; empty for all that there may be.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        newest: Vec<usize>,
+        /// Reason that stands in the place of these.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
     /// The model can't be sent sounds.
     Deaf,
     /// The provider takes the conversation only in this way.

@@ -17,6 +17,7 @@ use super::improvements::SuggestedImprovements;
 use super::{ModelPicture, RunOutcome, TranscriptRecord};
 use crate::memory::LearningChange;
 use crate::model;
+use crate::model::media::refuse_pictures;
 use crate::model::quirk::ModelQuirk;
 use crate::tool_args::TodoItem;
 pub use look_back::LookBack;
@@ -261,8 +262,7 @@ impl TranscriptState {
             TranscriptRecord::Held { why } => self.go_on(why, |run| run.parting.held = true),
             TranscriptRecord::Stuck { why, model } => self.stuck(why, model.as_deref()),
             TranscriptRecord::Asked { hash, key, call } => {
-                let asked = AskedAction { key: key.clone(), call: call.clone() };
-                self.asked.insert(hash.clone(), asked);
+                self.asked.insert(hash.clone(), AskedAction::new(key, call.as_ref()));
             }
             TranscriptRecord::Allowed { key } => self.allow(key),
             TranscriptRecord::Planned { .. } => {}
@@ -287,7 +287,10 @@ impl TranscriptState {
             TranscriptRecord::NotAllowed(consent) => self.used_up(consent),
             TranscriptRecord::Todo { items } => self.todo.clone_from(items),
             TranscriptRecord::Picture(picture) => self.picture(picture),
-            TranscriptRecord::Blind => self.blind = true,
+            TranscriptRecord::Blind { newest, .. } if newest.is_empty() => self.blind = true,
+            TranscriptRecord::Blind { newest, why } => {
+                refuse_pictures(&mut self.chat, newest, why);
+            }
             TranscriptRecord::Deaf => self.deaf = true,
             TranscriptRecord::Learned { quirk } => {
                 self.quirks.insert(*quirk);
@@ -322,12 +325,15 @@ impl TranscriptState {
             TranscriptRecord::RunEnded { outcome, reason } => {
                 self.end_run(*outcome, reason.as_deref());
             }
-            TranscriptRecord::Reported => {
-                self.desk.report();
-                if let Some(last) = &mut self.last {
-                    last.reported = true;
-                }
-            }
+            TranscriptRecord::Reported => self.report(),
+        }
+    }
+
+    /// Notes that the gateway knows of the end of the last run.
+    fn report(&mut self) {
+        self.desk.report();
+        if let Some(last) = &mut self.last {
+            last.reported = true;
         }
     }
 

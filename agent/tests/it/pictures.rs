@@ -88,6 +88,33 @@ async fn of_an_animation_a_model_sees_the_first_frame_and_knows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_picture_that_the_provider_refuses_costs_that_picture_alone() {
+    let answers = vec![says("One is missing."), says("Still."), says("I see it.")];
+    let mut world = World::new(in_order(answers)).await;
+    shows(&world, "look", &["a.png", "b.png", "c.png"]);
+    {
+        let mut inner = world.gateway.lock();
+        inner.pictures.insert("Fb.png".to_owned(), [&PNG[..8], b"\x01\x01"].concat());
+        inner.refused_pictures.push("iVBORw0KGgoBAQ==".to_owned());
+    }
+    world.one_pod().await;
+    world.gateway.lock().say("and?", true);
+    world.one_pod().await;
+    shows(&world, "and this", &["d.png"]);
+    world.one_pod().await;
+    let inner = world.gateway.lock();
+    assert_eq!(inner.post_texts(), ["One is missing.", "Still.", "I see it."]);
+    let shown: Vec<_> = inner.asked.iter().map(|asked| seen(asked).len()).collect();
+    assert_eq!(shown, [2, 2, 3], "the others, and what comes later");
+    for asked in &inner.asked {
+        let told = serde_json::to_string(asked).unwrap();
+        assert_eq!(told.matches("refused this picture").count(), 1, "{told}");
+        assert!(told.contains("`b.png`: [the provider"), "{told}");
+        assert!(told.contains("Could not process image]"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_that_can_not_see_gets_a_sentence() {
     let mut world = World::new(in_order(vec![says("What is on it?"), says("Thanks.")])).await;
     world.gateway.lock().blind = vec!["scripted/pm".to_owned()];

@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     pub blind: Vec<String>,
     /// Models that refuse sounds.
     pub deaf: Vec<String>,
+    /// Pictures that the provider can't use, in base64.
+    pub refused_pictures: Vec<String>,
     /// Number of requests for what a run needs to know.
     pub sessions: usize,
     /// Conversations that the model was paid for.
@@ -177,6 +179,7 @@ impl Inner {
             overlaps: vec![],
             blind: vec![],
             deaf: vec![],
+            refused_pictures: vec![],
             sessions: 0,
             asked: vec![],
             requests: vec![],
@@ -207,6 +210,15 @@ impl Inner {
         let refuses = |models: &[String]| models.iter().any(|known| known == model);
         if refuses(&self.deaf) && sends("input_audio") {
             return Some("no endpoint of this model takes audio input");
+        }
+        let parts = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+        let mut pictures = parts.filter_map(|part| part["image_url"]["url"].as_str());
+        if pictures.any(|url| self.refused_pictures.iter().any(|data| url.ends_with(data.as_str())))
+        {
+            return Some(
+                "the provider of `scripted/pm` can't use a picture (image) of this conversation. The provider says: \
+                 Could not process image",
+            );
         }
         (refuses(&self.blind) && sends("image_url"))
             .then_some("no endpoint of this model takes image input")
