@@ -108,6 +108,9 @@ pub struct ModelPrice {
     /// A million tokens of images sent to a model that makes images; `prompt` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_prompt: Option<NanoUsd>,
+    /// A million tokens of sound sent; `prompt` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio_prompt: Option<NanoUsd>,
     /// A million tokens sent that the provider had kept; `prompt` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<NanoUsd>,

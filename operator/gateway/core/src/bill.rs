@@ -30,6 +30,10 @@ pub struct ProviderBill {
     pub searches: u64,
     /// Number of tokens of images among those that were sent.
     pub image_tokens: u64,
+    /// Number of tokens of sound among those that were sent.
+    pub audio_tokens: u64,
+    /// Number of tokens among those that the provider keeps from now on which it keeps for an hour.
+    pub hour_tokens: u64,
 }
 
 impl ProviderBill {
@@ -46,6 +50,8 @@ impl ProviderBill {
             estimated: false,
             searches: 0,
             image_tokens: 0,
+            audio_tokens: 0,
+            hour_tokens: 0,
         }
     }
 
@@ -76,8 +82,11 @@ impl ProviderBill {
     pub fn at(mut self, price: Option<&ModelPrice>) -> Self {
         let Some(price) = price.filter(|_| !self.priced) else { return self };
         let mut words = self.usage;
-        words.prompt_tokens = words.prompt_tokens.saturating_sub(self.image_tokens);
-        let tokens = estimate::price_tokens(&words, price);
+        let apart = self.image_tokens.saturating_add(self.audio_tokens);
+        words.prompt_tokens = words.prompt_tokens.saturating_sub(apart);
+        let tokens = estimate::price_tokens(&words, price)
+            + estimate::price_sent_audio(self.audio_tokens, price)
+            + estimate::price_hour(self.hour_tokens, price);
         // A recording is billed by its tokens or by its length, never by both.
         let (tokens, heard) = match self.seconds {
             Some(seconds) if tokens == NanoUsd::ZERO => {

@@ -29,6 +29,7 @@ pub const UNKNOWN: ModelPrice = ModelPrice {
     completion: NanoUsd(15_000_000_000),
     image: NanoUsd(100_000_000),
     image_prompt: None,
+    audio_prompt: None,
     audio_minute: NanoUsd(10_000_000),
     search: None,
     cache_read: None,
@@ -44,7 +45,9 @@ pub fn estimate_chat(
 ) -> NanoUsd {
     // Writing to the provider's cache may cost more than the plain prompt.
     let marked = memmem::find(body, b"\"cache_control\"").and(price.cache_write);
-    price.prompt.max(marked.unwrap_or_default()).times(prompt_tokens(body), MILLION)
+    let heard = memmem::find(body, SOUND).and(price.audio_prompt);
+    let dearest = price.prompt.max(marked.unwrap_or_default()).max(heard.unwrap_or_default());
+    dearest.times(prompt_tokens(body), MILLION)
         + price.completion.times(max_tokens.unwrap_or(ANSWER).saturating_mul(answers), MILLION)
 }
 
@@ -61,6 +64,18 @@ pub fn price_tokens(usage: &TokenUsage, price: &ModelPrice) -> NanoUsd {
 /// Images that a model was sent.
 pub fn price_sent_images(tokens: u64, price: &ModelPrice) -> NanoUsd {
     price.image_prompt.unwrap_or(price.prompt).times(tokens, MILLION)
+}
+
+/// Sounds that a model was sent, where they are billed by tokens.
+pub fn price_sent_audio(tokens: u64, price: &ModelPrice) -> NanoUsd {
+    price.audio_prompt.unwrap_or(price.prompt).times(tokens, MILLION)
+}
+
+/// Price of tokens that are kept for an hour, beside that of any others that are kept: twice that of the plain prompt,
+/// as Anthropic has it.
+pub fn price_hour(tokens: u64, price: &ModelPrice) -> NanoUsd {
+    let usual = price.cache_write.unwrap_or(price.prompt);
+    (price.prompt + price.prompt).less(usual).times(tokens, MILLION)
 }
 
 /// Searches of the web, where nobody names their price: free ones would not be on the bill.
@@ -205,6 +220,14 @@ mod tests {
             ..price
         };
         assert_eq!(price_tokens(&usage(10, 6, 3), &kept), NanoUsd(3_000 + 1_800 + 11_250 + 15_000));
+        assert_eq!(price_hour(2, &kept), NanoUsd(2 * (6_000 - 3_750)));
+        assert_eq!(price_hour(2, &price), NanoUsd(2 * 3_000), "twice the prompt's in all");
+        let heard = ModelPrice { audio_prompt: Some(NanoUsd(40_000_000_000)), ..price };
+        assert_eq!(price_sent_audio(3, &heard), NanoUsd(3 * 40_000));
+        assert_eq!(price_sent_audio(3, &price), NanoUsd(3 * 3_000));
+        let sound = br#"{"input_audio":{"data":"","format":"mp3"}}"#;
+        let tokens = prompt_tokens(sound);
+        assert_eq!(estimate_chat(sound, Some(0), 1, &heard), NanoUsd(tokens * 40_000));
         let marked = br#"{"cache_control":1}"#;
         assert_eq!(estimate_chat(marked, Some(0), 1, &kept), NanoUsd(7 * 3_750));
         assert_eq!(estimate_chat(marked, Some(0), 1, &price), NanoUsd(7 * 3_000));

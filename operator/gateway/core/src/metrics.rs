@@ -361,6 +361,8 @@ mod tests {
                 estimated: false,
                 searches: 1,
                 image_tokens: 0,
+                audio_tokens: 0,
+                hour_tokens: 0,
             };
             for number in 0..threads {
                 let caller = caller(number);

@@ -134,6 +134,8 @@ mod tests {
                 estimated: false,
                 searches: 0,
                 image_tokens: 0,
+                audio_tokens: 0,
+                hour_tokens: 0,
             }
         };
         for (told, failed, end) in [

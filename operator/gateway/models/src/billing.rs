@@ -65,6 +65,14 @@ struct Reported<'a> {
     input_tokens_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     output_tokens_details: Option<&'a RawValue>,
+    /// Details in OpenAI's answers with transcriptions.
+    #[serde(borrow, default)]
+    input_token_details: Option<&'a RawValue>,
+    /// Anthropic's, and what a proxy makes of it.
+    #[serde(default, deserialize_with = "lenient_kept")]
+    cache_creation: KeptTokens,
+    #[serde(default, deserialize_with = "lenient_count")]
+    claude_cache_creation_1_h_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient_count")]
     cache_read_input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient_count")]
@@ -97,6 +105,19 @@ struct Details {
     reasoning: Option<u64>,
     #[serde(rename = "image_tokens", deserialize_with = "lenient_count")]
     images: Option<u64>,
+    #[serde(rename = "audio_tokens", deserialize_with = "lenient_count")]
+    sounds: Option<u64>,
+    /// LiteLLM's, of Anthropic's models.
+    #[serde(rename = "cache_creation_token_details", deserialize_with = "lenient_kept")]
+    kept: KeptTokens,
+}
+
+/// Tokens that are kept from now on, by how long.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct KeptTokens {
+    #[serde(rename = "ephemeral_1h_input_tokens", deserialize_with = "lenient_count")]
+    hour: Option<u64>,
 }
 
 impl Details {
@@ -146,6 +167,13 @@ fn lenient_flag<'de, D: Deserializer<'de>>(field: D) -> Result<Option<bool>, D::
 }
 
 /// To serde, an array would be a struct too.
+fn lenient_kept<'de, D: Deserializer<'de>>(field: D) -> Result<KeptTokens, D::Error> {
+    let kept = Option::<&RawValue>::deserialize(field)?.map(RawValue::get);
+    let kept = kept.filter(|text| text.starts_with('{'));
+    Ok(kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+}
+
+/// To serde, an array would be a struct too.
 fn lenient_usage<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Reported<'de>>, D::Error> {
     let usage = Option::<&RawValue>::deserialize(field)?.map(RawValue::get);
     let usage = usage.filter(|text| text.starts_with('{'));
@@ -169,6 +197,23 @@ impl Reported<'_> {
         let upstream = || nano_amount(details()?.upstream_inference_cost?);
         let others = self.is_byok.unwrap_or(false).then(upstream).flatten();
         Some(cost + others.unwrap_or_default())
+    }
+
+    /// Tokens of sound among those that were sent.
+    fn audio_tokens(&self) -> u64 {
+        let told =
+            [self.prompt_tokens_details, self.input_tokens_details, self.input_token_details];
+        told.into_iter().filter_map(|details| Details::read(details).sounds).max().unwrap_or(0)
+    }
+
+    /// Tokens that the provider keeps for an hour from now on.
+    fn hour_tokens(&self) -> u64 {
+        let told = [
+            self.cache_creation.hour,
+            self.claude_cache_creation_1_h_tokens,
+            Details::read(self.prompt_tokens_details).kept.hour,
+        ];
+        told.into_iter().flatten().max().unwrap_or(0)
     }
 
     fn usage(&self) -> TokenUsage {
@@ -243,6 +288,8 @@ pub fn read_bill(body: &[u8]) -> Option<ProviderBill> {
             .and_then(|usage| Details::read(usage.input_tokens_details).images)
             .unwrap_or(0)
             .min(usage.prompt_tokens),
+        audio_tokens: reported.map_or(0, Reported::audio_tokens).min(usage.prompt_tokens),
+        hour_tokens: reported.map_or(0, Reported::hour_tokens).min(usage.written_tokens),
     })
 }
 

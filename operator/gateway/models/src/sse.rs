@@ -237,6 +237,8 @@ fn add_missing(mut bill: ProviderBill, told: &ToldUsage) -> ProviderBill {
         usage.cached_tokens = known.cached_tokens;
         usage.written_tokens = known.written_tokens;
         bill.image_tokens = earlier.image_tokens;
+        bill.audio_tokens = earlier.audio_tokens;
+        bill.hour_tokens = earlier.hour_tokens;
     }
     if usage.completion_tokens == 0 {
         usage.completion_tokens = known.completion_tokens;

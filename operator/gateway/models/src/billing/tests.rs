@@ -164,6 +164,7 @@ fn a_table_of_prices_fills_in_where_the_provider_says_nothing() {
         completion: NanoUsd(2_000_000_000),
         image: NanoUsd(40_000_000),
         image_prompt: Some(NanoUsd(3_000_000_000)),
+        audio_prompt: None,
         audio_minute: NanoUsd(6_000_000),
         search: Some(NanoUsd(10_000_000)),
         cache_read: Some(NanoUsd(100_000_000)),
@@ -184,6 +185,9 @@ fn a_table_of_prices_fills_in_where_the_provider_says_nothing() {
     let tokens_of_sound = r#"{"text":"hi","duration":59.2,"usage":{"type":"tokens","input_tokens":14,"output_tokens":45,
         "input_token_details":{"text_tokens":0,"audio_tokens":14},"total_tokens":59}}"#;
     assert_eq!(cost(tokens_of_sound), 14 * 1_000 + 45 * 2_000);
+    let dearer = ModelPrice { audio_prompt: Some(NanoUsd(6_000_000_000)), ..price };
+    let bill = read_bill(tokens_of_sound.as_bytes()).unwrap().at(Some(&dearer));
+    assert_eq!(bill.usage.cost.0, 14 * 6_000 + 45 * 2_000, "sound has a price of its own");
     let by_minute = ModelPrice { audio_minute: NanoUsd(6_000_000), ..ModelPrice::default() };
     let bill = read_bill(tokens_of_sound.as_bytes()).unwrap().at(Some(&by_minute));
     assert_eq!(bill.usage.cost, NanoUsd(6_000_000), "where only minutes have a price");
@@ -201,6 +205,39 @@ fn a_table_of_prices_fills_in_where_the_provider_says_nothing() {
     assert_eq!(search.at(Some(&price)).usage.cost.0, 14_000 + 10_000_000);
     let unnamed = ModelPrice { search: None, ..price };
     assert_eq!(search.at(Some(&unnamed)).usage.cost.0, 14_000 + 40_000_000);
+}
+
+#[test]
+fn sounds_in_a_chat_and_what_is_kept_for_an_hour_have_prices_of_their_own() {
+    let price = ModelPrice {
+        prompt: NanoUsd(3_000_000_000),
+        completion: NanoUsd(15_000_000_000),
+        audio_prompt: Some(NanoUsd(40_000_000_000)),
+        cache_read: Some(NanoUsd(300_000_000)),
+        cache_write: Some(NanoUsd(3_750_000_000)),
+        ..ModelPrice::default()
+    };
+    let cost = |usage: &str| bill(usage).at(Some(&price)).usage.cost.0;
+    let heard = r#"{"prompt_tokens":120,"completion_tokens":10,"total_tokens":130,
+        "prompt_tokens_details":{"audio_tokens":100,"text_tokens":20,"cached_tokens":0}}"#;
+    assert_eq!(cost(heard), 20 * 3_000 + 100 * 40_000 + 10 * 15_000);
+    let kept = 100 * 3_000 + 700 * 300 + 50 * 3_750 + 150 * 6_000 + 90 * 15_000;
+    for usage in [
+        r#"{"input_tokens":100,"output_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200,
+            "cache_creation":{"ephemeral_5m_input_tokens":50,"ephemeral_1h_input_tokens":150}}"#,
+        r#"{"prompt_tokens":1000,"completion_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200,
+            "prompt_tokens_details":{"cached_tokens":700,
+            "cache_creation_token_details":{"ephemeral_5m_input_tokens":50,"ephemeral_1h_input_tokens":150}}}"#,
+        r#"{"prompt_tokens":1000,"completion_tokens":90,"cache_read_input_tokens":700,"cache_creation_input_tokens":200,
+            "claude_cache_creation_5_m_tokens":50,"claude_cache_creation_1_h_tokens":150}"#,
+    ] {
+        assert_eq!(cost(usage), kept, "{usage}");
+    }
+    for odd in ["null", "[1]", "7", r#"{"ephemeral_1h_input_tokens":"x"}"#] {
+        let usage =
+            format!(r#"{{"prompt_tokens":7,"completion_tokens":3,"cache_creation":{odd}}}"#);
+        assert_eq!(cost(&usage), 7 * 3_000 + 3 * 15_000, "{odd}");
+    }
 }
 
 #[test]

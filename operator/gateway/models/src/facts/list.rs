@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::super::hearing::ModelHearing;
-use super::price::read_prices;
+use super::price::{read_prices, read_scaled_prices};
 use super::{KnownModelFacts, ThinkingFacts};
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ fn entry_facts(entry: &Value) -> KnownModelFacts {
         let known = entry["supported_parameters"].as_array().filter(|known| !known.is_empty())?;
         Some(known.iter().any(|name| name == parameter))
     };
-    let prices = read_prices(&entry["pricing"]);
+    let prices = read_prices(&entry["pricing"]).or_else(|| read_scaled_prices(entry));
     KnownModelFacts {
         window: smallest_figure(entry, &WINDOWS),
         max_tokens: smallest_figure(entry, &ANSWERS),

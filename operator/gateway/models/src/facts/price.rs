@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 /// The clock number of the end of a day.
 const MIDNIGHT: u32 = 2400;
+/// Nano-dollars for a million tokens in one of xAI's whole numbers.
+const SCALE: u64 = 100_000;
 /// The whole of a price, in the parts that discounts are counted in.
 const WHOLE: u64 = 1_000_000_000;
 /// No image is that cheap: a lower price is a token's.
@@ -119,10 +121,41 @@ pub fn read_prices(listed: &Value) -> Option<ModelPrices> {
     let mut base = change.on(estimate::UNKNOWN);
     let each = |name: &str| Some(price_amount(listed.get(name)?, 0)?.times(share, WHOLE));
     base.image = each("image_output").map_or(base.image, image_price);
+    let audio = listed.get("audio").and_then(|audio| price_amount(audio, 6));
+    // Nothing is a price that nobody has named: then sound costs what text does.
+    let audio = audio.filter(|price| *price > NanoUsd::ZERO);
+    base.audio_prompt = audio.map(|price| price.times(share, WHOLE));
     let overrides = listed.get("overrides").and_then(Value::as_array).into_iter().flatten();
     let overrides = overrides.filter_map(|entry| PriceOverride::read(entry.as_object()?, share));
     let request = each("request").unwrap_or_default();
     Some(ModelPrices { base, request, overrides: overrides.collect() })
+}
+
+/// Reads xAI's form: whole numbers beside the model's id, of which ten thousand are a dollar for a million tokens.
+pub fn read_scaled_prices(listed: &Value) -> Option<ModelPrices> {
+    let change = |suffix: &str| {
+        let price = |name: &str| {
+            let figure = listed.get(format!("{name}{suffix}"))?.as_u64()?;
+            Some(NanoUsd(figure.checked_mul(SCALE)?)).filter(|price| *price > NanoUsd::ZERO)
+        };
+        PriceChange {
+            prompt: price("prompt_text_token_price"),
+            completion: price("completion_text_token_price"),
+            cache_read: price("cached_prompt_text_token_price"),
+            cache_write: None,
+        }
+    };
+    let usual = change("");
+    usual.prompt.and(usual.completion)?;
+    let threshold = listed.get("long_context_threshold").and_then(Value::as_u64);
+    let long = threshold.filter(|tokens| *tokens > 0).map(|tokens| PriceOverride {
+        above_tokens: Some(tokens),
+        between: None,
+        days: None,
+        change: change("_long_context"),
+    });
+    let base = usual.on(estimate::UNKNOWN);
+    Some(ModelPrices { base, request: NanoUsd::ZERO, overrides: long.into_iter().collect() })
 }
 
 /// The price of one image. Most lists tell that of a token of it.
@@ -254,6 +287,38 @@ mod tests {
         assert_eq!(prices.per_request(), NanoUsd(5_000_000));
         let fine = price_amount(&json!("0.0000000125"), 6);
         assert_eq!(fine, Some(NanoUsd(12_500_000)), "finer than a nano-dollar for one token");
+    }
+
+    #[test]
+    fn sound_has_a_price_of_its_own_where_one_is_listed() {
+        let of = |audio: Value, discount: f64| {
+            let listed = json!({"prompt": "0.000001", "completion": "0.000002", "audio": audio, "discount": discount});
+            read_prices(&listed).unwrap().base.audio_prompt
+        };
+        assert_eq!(of("0.00004".into(), 0.0), Some(NanoUsd(40_000_000_000)));
+        assert_eq!(of("0.00004".into(), 0.5), Some(NanoUsd(20_000_000_000)));
+        for nothing in [json!("0"), json!(0), json!("-1"), json!(null)] {
+            assert_eq!(of(nothing.clone(), 0.0), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_beside_the_id_are_ten_thousandths_of_a_dollar() {
+        let listed = json!({"id": "grok-4", "prompt_text_token_price": 12_500, "completion_text_token_price": 25_000,
+            "cached_prompt_text_token_price": 2_000, "long_context_threshold": 200_000,
+            "prompt_text_token_price_long_context": 25_000, "completion_text_token_price_long_context": 50_000});
+        let prices = read_scaled_prices(&listed).unwrap();
+        assert_eq!(at(&prices, 200_000, "22T10:00"), [1_250_000, 2_500_000, 200_000, 0]);
+        assert_eq!(at(&prices, 200_001, "22T10:00"), [2_500_000, 5_000_000, 200_000, 0]);
+        for none in [
+            json!({"id": "m"}),
+            json!("m"),
+            json!({"prompt_text_token_price": 0, "completion_text_token_price": 0}),
+            json!({"prompt_text_token_price": 12_500}),
+            json!({"prompt_text_token_price": "12500", "completion_text_token_price": -1}),
+        ] {
+            assert_eq!(read_scaled_prices(&none), None, "{none}");
+        }
     }
 
     #[test]
