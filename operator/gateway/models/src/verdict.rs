@@ -8,10 +8,10 @@ use http::HeaderMap;
 use jiff::Timestamp;
 
 use self::words::{
-    ANSWER, CONTENT, CONTENT_KINDS, CREDIT, CREDIT_KINDS, DENIED, DENIED_KINDS, FORM, FORM_KINDS,
-    GENERATED, GENERATED_KINDS, INPUT_TOO_LONG, KEY, KEY_KINDS, LONG_TOOL, LOOKUP_KEY, NO_PATH,
-    OTHER_API, OVERFLOW, OVERFLOW_KINDS, PASSING, PICTURE_KINDS, PICTURES, PLACE, TEMPLATE, TOOLS,
-    UNKNOWN, UNKNOWN_KINDS,
+    ANSWER, BAD_PICTURE, CONTENT, CONTENT_KINDS, CREDIT, CREDIT_KINDS, DENIED, DENIED_KINDS, FORM,
+    FORM_KINDS, GENERATED, GENERATED_KINDS, INPUT_TOO_LONG, KEY, KEY_KINDS, LONG_TOOL, LOOKUP_KEY,
+    NO_PATH, OTHER_API, OVERFLOW, OVERFLOW_KINDS, PASSING, PICTURE_KINDS, PICTURES, PLACE,
+    TEMPLATE, TOOLS, UNKNOWN, UNKNOWN_KINDS,
 };
 use super::complaint::{self, ProviderComplaint};
 use super::retry;
@@ -173,7 +173,7 @@ fn judge_words(
         AnswerVerdict::Credit
     } else if says(OTHER_API) {
         AnswerVerdict::OtherApi
-    } else if is(PICTURE_KINDS) {
+    } else if is(PICTURE_KINDS) || says(BAD_PICTURE) {
         AnswerVerdict::BadPicture
     } else if is(KEY_KINDS) || says(KEY) {
         AnswerVerdict::Key

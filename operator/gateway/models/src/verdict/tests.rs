@@ -217,6 +217,19 @@ const REFUSALS: &[(u16, &str, AnswerVerdict)] = &[
         NoPictures,
     ),
     (
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.1.image.source.base64: image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes"}}"#,
+        BadPicture,
+    ),
+    (400, r#"{"error":{"message":"m","code":"image_parse_error"}}"#, BadPicture),
+    (
+        400,
+        r#"{"object":"error","message":"At most 1 image(s) may be provided in one prompt.","type":"BadRequestError","code":400}"#,
+        BadPicture,
+    ),
+    (500, r#"{"message":"cannot identify image file <_io.BytesIO object at 0x7f>"}"#, BadPicture),
+    (400, r#"{"error":{"message":"This model does not support image format bmp"}}"#, BadPicture),
+    (
         404,
         r#"{"error":{"message":"No endpoints found matching your data policy. Configure: https://openrouter.ai/settings/privacy","code":404}}"#,
         DataPolicy,

@@ -81,6 +81,7 @@ pub(super) const CONTENT_KINDS: &[&str] = &[
     "prohibited_content",
     "sensitive_words_detected",
     "moderation_blocked",
+    "image_content_policy_violation",
     "cyber_policy_violation",
 ];
 
@@ -181,7 +182,7 @@ pub(super) const OTHER_API: &[&str] = &[
     "chatcompletion operation does not work with the specified model",
 ];
 
-/// OpenRouter's error types for pictures that a model was to be shown.
+/// Error types of OpenRouter, and codes of OpenAI, for pictures that a model was to be shown.
 pub(super) const PICTURE_KINDS: &[&str] = &[
     "invalid_image",
     "image_too_large",
@@ -189,6 +190,35 @@ pub(super) const PICTURE_KINDS: &[&str] = &[
     "unsupported_image_format",
     "image_not_found",
     "image_download_failed",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "invalid_image_url",
+    "invalid_image_mode",
+    "image_parse_error",
+    "image_file_too_large",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
+    "image_file_not_found",
+];
+
+/// Words about a picture that can't be used, or about too many: those of Anthropic, OpenAI, Google, vLLM and Python.
+pub(super) const BAD_PICTURE: &[&str] = &[
+    "could not process image",
+    "unable to process input image",
+    "image exceeds",
+    "image dimensions exceed",
+    "does not match the provided media type",
+    "uploaded an unsupported image",
+    "represent a valid image",
+    "provided image is not valid",
+    "unsupported image format",
+    "support image format",
+    "cannot identify image",
+    "failed to load image",
+    "failed to decode image",
+    "image(s) may be provided",
+    "too many images",
 ];
 
 pub(super) const KEY_KINDS: &[&str] =
