@@ -70,11 +70,35 @@ pub fn safe_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(id.chars().take(LONGEST).map(|c| if fine(c) { c } else { '_' }).collect())
 }
 
+/// The name of a called tool in letters that every provider takes: a model may call one that there is not, by any name,
+/// and that call stays in the conversation.
+pub fn safe_name(name: &str) -> Cow<'_, str> {
+    if name.is_empty() { Cow::Borrowed("unknown") } else { safe_id(name) }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_call_of_a_tool_that_there_is_not_has_a_name_that_providers_take() {
+        let long = "x".repeat(80);
+        for (name, sent) in [
+            ("Read", "Read"),
+            ("mcp__tracker__get-issue", "mcp__tracker__get-issue"),
+            ("functions.LookUp:0", "functions_LookUp_0"),
+            ("look up", "look_up"),
+            ("", "unknown"),
+            (long.as_str(), &long[..64]),
+        ] {
+            let call = ToolCall { id: "a".into(), name: name.into(), arguments: "{}".into() };
+            let answer = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+            let shown = answer.to_chat(None);
+            assert_eq!(shown["tool_calls"][0]["function"]["name"], sent);
+        }
+    }
 
     fn cleaned(ids: &[&str], chat: &[Value]) -> Vec<String> {
         let call =

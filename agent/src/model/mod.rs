@@ -123,7 +123,7 @@ impl AnswerSource {
 }
 
 impl AssistantMessage {
-    /// The message as the API wants it back. Arguments that are no JSON object are replaced, since
+    /// The message as the API wants it back. Arguments that are no JSON object, and odd names of tools, are replaced:
     /// some providers refuse a whole request over them.
     ///
     /// Calls stand there as the model wrote them; their one form is beside them, for a model that knows
@@ -203,7 +203,7 @@ impl ToolCall {
         json!({
             "id": ids::safe_id(&self.id),
             "type": "function",
-            "function": {"name": self.name, "arguments": arguments},
+            "function": {"name": ids::safe_name(&self.name), "arguments": arguments},
         })
     }
 }
