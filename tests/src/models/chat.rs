@@ -25,8 +25,8 @@ use super::respond::{self, AnsweredCall, error_response, plain_error};
 use super::script::{FaultKind, ScriptStep, ScriptUsage};
 use super::told::UsageTelling;
 use super::{
-    SharedModels, is_authorised, media, particular, pass_gate, refuse_key, searching, sign, strict,
-    summary, validate,
+    SharedModels, is_authorised, media, particular, pass_gate, refuse_key, searching, shape, sign,
+    strict, summary, validate,
 };
 use crate::serving::HangUp;
 
@@ -68,7 +68,8 @@ async fn answer_chat(
     let free = shared.options.catalogue == PlayedCatalogue::OpenAi;
     let valid = validate::check_request(request, free).and_then(|()| {
         if shared.options.strict {
-            strict::check_strictly(request, &shared.options.api_key)
+            strict::check_strictly(request, &shared.options.api_key)?;
+            shape::check_shape(request)
         } else {
             Ok(())
         }

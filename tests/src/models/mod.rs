@@ -25,6 +25,7 @@ mod responses;
 mod routed_images;
 mod script;
 mod searching;
+mod shape;
 mod sign;
 mod strict;
 mod summary;

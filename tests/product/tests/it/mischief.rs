@@ -65,7 +65,12 @@ impl Chat {
         let mut calls = choice["message"]["tool_calls"].clone();
         for (n, call) in calls.as_array_mut().into_iter().flatten().enumerate() {
             let id = call["id"].as_str().map(|id| id.replace(['.', ':'], "_"));
-            call["id"] = json!(id.unwrap_or_else(|| format!("made_up_{n}")));
+            let id = id.unwrap_or_else(|| format!("made_up_{n}"));
+            let has_id = |message: &Value| message["tool_call_id"] == id.as_str();
+            // Some providers refuse a conversation with the same id twice.
+            let place = self.messages.len();
+            let is_taken = self.messages.iter().any(has_id);
+            call["id"] = json!(if is_taken { format!("{id}_{place}_{n}") } else { id });
             let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
             if serde_json::from_str::<Value>(arguments).is_err() {
                 call["function"]["arguments"] = "{}".into();
