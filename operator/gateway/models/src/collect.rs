@@ -3,6 +3,7 @@
 //! Servers on slow machines are asked for streams although their caller wants a whole: then it can be seen
 //! that something still comes, and how fast.
 
+mod block;
 mod piece;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use self::block::{append_text, merge_block};
 pub(crate) use self::piece::find_usage;
 use self::piece::read_piece;
 use super::billing::{self, ProviderBill};
@@ -22,8 +24,6 @@ use super::request::SIGNATURES;
 const LONGEST: usize = 32 * 1024 * 1024;
 /// Texts that come in pieces.
 const TEXTS: [&str; 5] = ["content", "refusal", "reasoning", "reasoning_content", "thinking"];
-/// Texts of a block of reasoning that come in pieces.
-const BLOCK_TEXTS: [&str; 5] = ["text", "summary", "data", "arguments", "thinking"];
 /// Lists of such blocks: OpenRouter's, and LiteLLM's.
 const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 /// Fields that are the same for a whole answer.
@@ -291,7 +291,10 @@ impl StreamedChoice {
     /// Takes a piece, and says whether something of the answer is in it.
     fn take(&mut self, mut choice: Map<String, Value>) -> bool {
         let delta = choice.remove("delta").filter(|delta| !delta.is_null());
-        let delta = delta.or_else(|| choice.remove("message"));
+        let is_last = choice.get("finish_reason").is_some_and(|end| !end.is_null() && *end != "");
+        let message = choice.remove("message");
+        let message = message.map(|whole| if is_last { self.unsaid(whole) } else { whole });
+        let delta = delta.or(message);
         choice.retain(|name, value| !value.is_null() && *value != "" && name != "index");
         self.end.append(&mut choice);
         let Some(Value::Object(delta)) = delta else { return false };
@@ -302,9 +305,34 @@ impl StreamedChoice {
         has_part
     }
 
+    /// A message without what has come in pieces: MiniMax and others end a stream with the whole of it.
+    fn unsaid(&self, whole: Value) -> Value {
+        let Value::Object(mut whole) = whole else { return whole };
+        for name in TEXTS {
+            let said = self.message.get(name).and_then(Value::as_str).unwrap_or_default();
+            let again = whole.get(name).and_then(Value::as_str).unwrap_or_default();
+            let is_same = again.trim() == said.trim();
+            let rest = if is_same { Some("") } else { again.strip_prefix(said) };
+            if let Some(rest) = rest.filter(|_| !said.is_empty()).map(Value::from) {
+                whole.insert(name.to_owned(), rest);
+            }
+        }
+        if let Some(Value::Array(calls)) = whole.get_mut("tool_calls") {
+            calls.retain(|call| !self.calls.iter().any(|known| known.is_again(call)));
+        }
+        let has_come = |name: &str| BLOCKS.contains(&name) && self.message.contains_key(name);
+        whole.retain(|name, _| !has_come(name));
+        whole.into()
+    }
+
     fn take_part(&mut self, name: &str, value: Value) -> bool {
         match value {
             Value::Null => false,
+            // As older servers of Hugging Face (TGI) have it.
+            Value::Object(call) if name == "tool_calls" => {
+                self.take_call(&call.into());
+                true
+            }
             Value::String(text) if TEXTS.contains(&name) => {
                 append_text(&mut self.message, name, &text);
                 !text.is_empty()
@@ -360,7 +388,7 @@ impl StreamedChoice {
             Some(_) => call.index == index && !call.is_followed_by(id, name, begins),
             None => !id.is_empty() && call.id == id,
         });
-        let is_next = index.is_none() && id.is_empty() && function["name"].is_null();
+        let is_next = id.is_empty() && function["name"].is_null();
         let place = found.or_else(|| self.calls.len().checked_sub(1).filter(|_| is_next));
         let place = place.unwrap_or_else(|| {
             self.calls.push(StreamedCall { index, ..StreamedCall::default() });
@@ -417,6 +445,17 @@ impl StreamedChoice {
 }
 
 impl StreamedCall {
+    /// True if a whole call is this one, which has come in pieces. Some give no ids.
+    fn is_again(&self, call: &Value) -> bool {
+        let id = call["id"].as_str().unwrap_or_default();
+        let function = &call["function"];
+        let is_same = || {
+            function["name"] == self.name.as_str()
+                && function["arguments"] == self.arguments.as_str()
+        };
+        if id.is_empty() { is_same() } else { self.id == id }
+    }
+
     /// True if a piece with this id and name begins another call, since this one is whole. Some give no ids: there
     /// it has to begin with arguments.
     fn is_followed_by(&self, id: &str, name: &str, begins: bool) -> bool {
@@ -446,55 +485,6 @@ impl StreamedCall {
             call.extend(self.signature);
         }
         call
-    }
-}
-
-fn append_text(message: &mut Map<String, Value>, name: &str, text: &str) {
-    match message.entry(name).or_insert_with(|| "".into()) {
-        Value::String(known) => known.push_str(text),
-        // Some think in parts, and speak in text.
-        Value::Array(parts) => {
-            let last = parts.last_mut().filter(|part| part["type"] == "text");
-            match last.and_then(|part| part.get_mut("text")) {
-                Some(Value::String(known)) => known.push_str(text),
-                _ if text.is_empty() => {}
-                _ => parts.push(json!({"type": "text", "text": text})),
-            }
-        }
-        other => *other = text.into(),
-    }
-}
-
-/// A block of reasoning that goes on, or another one: what is signed has to come back as it was.
-fn merge_block(known: &mut Vec<Value>, block: Value) {
-    let is_indexed = !block["index"].is_null();
-    let same = |other: &Value| {
-        // Without indexes a thought goes on until its signature has come.
-        let goes_on =
-            || block["type"] == "thinking" && other["signature"].as_str().is_none_or(str::is_empty);
-        let is_own = block["id"].is_null() || other["id"].is_null() || other["id"] == block["id"];
-        other["type"] == block["type"]
-            && is_own
-            && (if is_indexed { other["index"] == block["index"] } else { goes_on() })
-    };
-    // There are streams that give all blocks the same index: then a block ends where one of another kind begins.
-    let is_told_apart =
-        |last: &Value| same(last) || (is_indexed && last["index"] != block["index"]);
-    let is_open = known.last().is_some_and(is_told_apart);
-    let place = known.iter().rposition(same).filter(|_| is_open).unwrap_or(known.len());
-    let Some(Value::Object(target)) = known.get_mut(place) else {
-        known.push(block);
-        return;
-    };
-    let Value::Object(block) = block else { return };
-    for (name, value) in block {
-        match value {
-            Value::Null => {}
-            Value::String(text) if BLOCK_TEXTS.contains(&name.as_str()) => {
-                append_text(target, &name, &text);
-            }
-            value => drop(target.insert(name, value)),
-        }
     }
 }
 

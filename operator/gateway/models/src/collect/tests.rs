@@ -216,6 +216,66 @@ fn an_answer_has_begun_with_its_first_words() {
 }
 
 #[test]
+fn a_message_that_has_come_in_pieces_is_not_said_again() {
+    let call =
+        json!({"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{}"}});
+    let mut first = call.clone();
+    first["index"] = 0.into();
+    // As MiniMax ends a stream.
+    let end = |message: Value, reason: &str| json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": reason, "message": message}]});
+    let said = end(json!({"role": "assistant", "content": "I read it."}), "stop");
+    let words = || [piece(&json!({"content": "I read"})), piece(&json!({"content": " it."}))];
+    let answer = whole(&[&words()[..], std::slice::from_ref(&said)].concat(), "").unwrap();
+    assert_eq!(answer["choices"][0]["message"]["content"], "I read it.");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    let called = end(json!({"content": "", "tool_calls": [call]}), "tool_calls");
+    let answer = whole(&[piece(&json!({"tool_calls": [first]})), called], "").unwrap();
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"], json!([call]));
+    let late = end(
+        json!({"content": "I read it.", "reasoning_content": "hm", "tool_calls": [call]}),
+        "tool_calls",
+    );
+    let thought = [piece(&json!({"reasoning_content": "\nhm"}))];
+    let answer = whole(&[&thought[..], &words()[..], &[late]].concat(), "").unwrap();
+    assert_eq!(
+        answer["choices"][0]["message"],
+        json!({"role": "assistant", "content": "I read it.", "reasoning_content": "\nhm", "tool_calls": [call]}),
+        "a call that comes at the end alone is not lost"
+    );
+    let nameless = json!({"type": "function", "function": {"name": "Read", "arguments": "{}"}});
+    let streamed = piece(&json!({"tool_calls": [nameless]}));
+    let ended = end(json!({"content": null, "tool_calls": [nameless]}), "tool_calls");
+    let answer = whole(&[streamed, ended], "").unwrap();
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"], json!([nameless]), "without an id");
+    let at_once = whole(&[said], "").unwrap();
+    assert_eq!(at_once["choices"][0]["message"]["content"], "I read it.", "there were no pieces");
+    let parts =
+        ["ha", "ha"].map(|text| json!({"choices": [{"index": 0, "message": {"content": text}}]}));
+    let answer = whole(&[&parts[..], &[finish("stop")]].concat(), "").unwrap();
+    assert_eq!(answer["choices"][0]["message"]["content"], "haha", "pieces under another name");
+}
+
+#[test]
+fn a_piece_without_a_name_and_an_id_goes_on_with_the_last_call() {
+    let part = |index: u64, name: Value, arguments: &str| {
+        piece(&json!({"tool_calls": {"index": index, "id": "", "type": "function",
+            "function": {"name": name, "arguments": arguments}}}))
+    };
+    // As older servers of Hugging Face count: tokens, not calls.
+    let events = [
+        part(0, "Read".into(), ""),
+        part(1, Value::Null, "{\"path\":"),
+        part(2, Value::Null, "\"x\"}"),
+        finish("eos_token"),
+    ];
+    let answer = whole(&events, "").unwrap();
+    assert_eq!(
+        answer["choices"][0]["message"]["tool_calls"],
+        json!([{"type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"x\"}"}}])
+    );
+}
+
+#[test]
 fn calls_that_share_an_index_stay_apart() {
     let call = |id: &str, name: &str, arguments: &str| {
         piece(&json!({"tool_calls": [{"index": 0, "id": id, "type": "function",
