@@ -58,6 +58,17 @@ const OF_NUMBER: [&str; 5] = [
     "images per",
     "image items in",
 ];
+/// Words of vLLM where it is set up to take no picture.
+const OF_NONE: [&str; 1] = ["at most 0 image"];
+/// Words of refusals that are about the bytes of a request, of which pictures have most: those of servers and of proxies
+/// before them.
+const OF_BYTES: [&str; 5] = [
+    "entity too large",
+    "payload too large",
+    "content too large",
+    "request_too_large",
+    "request exceeds the maximum size",
+];
 
 /// Kinds of content that are no text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +103,7 @@ impl MediaKinds {
     }
 }
 
-/// What is left out of a request that was refused.
+/// Media that are left out of a request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeftOutMedia {
     /// All of these kinds, which the model can't take.
@@ -101,9 +112,12 @@ pub enum LeftOutMedia {
     Pictures(Vec<usize>),
 }
 
-/// What to leave out after a refusal with these words, one try after another. `shown`: the kinds that were sent, among
+/// Media to leave out after a refusal with these words, one try after another. `shown`: the kinds that were sent, among
 /// them so many `pictures`.
 pub fn plan_tries(words: &str, shown: MediaKinds, pictures: usize) -> Vec<LeftOutMedia> {
+    if shown.pictures && is_about_bytes(words) {
+        return plan_pictures("", MediaKinds { sounds: false, ..shown }, pictures);
+    }
     let named = MediaKinds::named(words);
     if named.is_empty() || shown.is_empty() {
         return Vec::new();
@@ -123,10 +137,22 @@ pub fn plan_tries(words: &str, shown: MediaKinds, pictures: usize) -> Vec<LeftOu
     [first].into_iter().chain(rest).map(LeftOutMedia::Kinds).collect()
 }
 
+/// True for a refusal that may be about a picture or a sound.
+pub fn is_about_media(words: &str) -> bool {
+    is_about_bytes(words) || !MediaKinds::named(words).is_empty()
+}
+
+/// True for a refusal that is about the bytes of a request, and not about its tokens.
+pub fn is_about_bytes(words: &str) -> bool {
+    let words = words.to_lowercase();
+    OF_BYTES.iter().any(|word| words.contains(word))
+}
+
 /// True for words that say that a model can't be shown any picture.
 fn is_blindness(words: &str) -> bool {
     let says = |known: &[&str]| known.iter().any(|word| words.contains(word));
-    (says(&OF_BLINDNESS) || says(&OF_ANY) || says(&OF_PARTS)) && !says(&OF_ONE) && !says(&OF_NUMBER)
+    let is_known = says(&OF_BLINDNESS) || says(&OF_ANY) || says(&OF_PARTS);
+    says(&OF_NONE) || (is_known && !says(&OF_ONE) && !says(&OF_NUMBER))
 }
 
 /// Each picture by itself, the newest first, and then all. Where they are too many, the oldest go.
@@ -233,6 +259,7 @@ mod tests {
             "Failed to process inputs: this model is missing data required for image input",
             "messages[1].content: unknown variant `image_url`, expected `text`",
             "m is not a multimodal model",
+            "At most 0 image(s) may be provided in one prompt.",
             "This model does not support images.",
         ] {
             let tries = plan_tries(words, PICTURES, 3);
@@ -255,6 +282,21 @@ mod tests {
             plan_tries("Could not process image", BOTH, 1),
             [LeftOutMedia::Pictures(vec![0]), LeftOutMedia::Kinds(BOTH)]
         );
+    }
+
+    #[test]
+    fn a_request_of_too_many_bytes_is_sent_without_a_picture() {
+        let each = [vec![0], vec![1], vec![0, 1]].map(LeftOutMedia::Pictures);
+        for words in [
+            "the conversation is longer than the model `m` takes. The provider says: 413 Request Entity Too Large",
+            "Request exceeds the maximum size",
+        ] {
+            assert_eq!(plan_tries(words, BOTH, 2), each, "{words}");
+            assert!(plan_tries(words, SOUNDS, 0).is_empty(), "{words}");
+            assert!(is_about_media(words));
+        }
+        let tokens = "Request too large for model `m` on tokens per minute (TPM): Limit 6000";
+        assert!(!is_about_media(tokens) && plan_tries(tokens, PICTURES, 2).is_empty());
     }
 
     #[test]

@@ -12,7 +12,10 @@ use super::watch::RunDeadline;
 use super::{Agent, RunError, notice};
 use crate::gateway::{ChatAnswer, ChatError, GatewayError};
 use crate::model::judge::{self, ReplyCircumstances, ReplyFlaw};
-use crate::model::media::{LeftOutMedia, MediaKinds, count_pictures, plan_tries, refuse_pictures};
+use crate::model::media::{
+    LeftOutMedia, MediaKinds, count_pictures, is_about_bytes, is_about_media, plan_tries,
+    refuse_pictures,
+};
 use crate::model::quirk;
 use crate::model::{self, AnswerSource, UnreadableReply, ids, window};
 use crate::prompt::{self, WindowLook};
@@ -109,7 +112,7 @@ impl Agent {
             Err(cut) => return self.cut(cut).await.map(Some),
         };
         step::point("after model call");
-        let said = answer.as_ref().err().and_then(refusal_words).map(ToOwned::to_owned);
+        let said = answer.as_ref().err().and_then(media_words).map(ToOwned::to_owned);
         let said = said.unwrap_or_default();
         let pictures = count_pictures(self.transcript.state().chat());
         for left_out in plan_tries(&said, sent, pictures) {
@@ -119,14 +122,14 @@ impl Agent {
                 Ok(answer) => answer,
                 Err(cut) => return self.cut(cut).await.map(Some),
             };
-            let words = second.as_ref().err().map(|error| refusal_words(error).unwrap_or_default());
+            let words = second.as_ref().err().map(|error| media_words(error).unwrap_or_default());
             match words {
                 None => {
                     self.leave_out(left_out, &said)?;
                     answer = second;
                     break;
                 }
-                Some(words) if MediaKinds::named(words).is_empty() => break,
+                Some(words) if !is_about_media(words) => break,
                 Some(_) => {}
             }
         }
@@ -143,13 +146,14 @@ impl Agent {
             LeftOutMedia::Pictures(newest) => {
                 tracing::warn!(pictures = newest.len(), detail = said, "pictures_refused");
                 let why = shown_reason(said);
-                self.transcript.append(&TranscriptRecord::PicturesRefused { newest, why })?;
+                self.transcript.append(&TranscriptRecord::Blind { newest, why })?;
                 return Ok(());
             }
         };
         if refused.pictures {
             tracing::warn!("model_pictures_refused");
-            self.transcript.append(&TranscriptRecord::Blind)?;
+            let all = TranscriptRecord::Blind { newest: Vec::new(), why: String::new() };
+            self.transcript.append(&all)?;
         }
         if refused.sounds {
             tracing::warn!("model_sounds_refused");
@@ -414,6 +418,16 @@ impl Agent {
 /// A refusal as it stands in the place of a picture.
 fn shown_reason(said: &str) -> String {
     clip_text(join_lines(said).trim(), MAX_REASON)
+}
+
+/// The words of a refusal that can be about a picture or a sound. Some servers take no request of so many bytes.
+fn media_words(error: &ChatError) -> Option<&str> {
+    match &error.error {
+        GatewayError::Refused { code: ErrorCode::ContextOverflow, message } => {
+            Some(message.as_str()).filter(|words| is_about_bytes(words))
+        }
+        _ => refusal_words(error),
+    }
 }
 
 /// The words in which a provider has refused a request, if it is one that can be about what was sent.

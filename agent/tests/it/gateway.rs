@@ -433,8 +433,8 @@ async fn chat(State(gateway): State<Gateway>, Json(body): Json<Value>) -> Respon
         model == "scripted/pm" || inner.session.models.iter().any(|known| known == model),
         "{model}"
     );
-    if let Some(message) = inner.refuse_part(model, &messages) {
-        return refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, message);
+    if let Some((code, message)) = inner.refuse_part(model, &messages) {
+        return refuse(StatusCode::BAD_REQUEST, code, message);
     }
     inner.requests.push(body);
     inner.asked.push(messages.clone());

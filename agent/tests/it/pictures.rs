@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codebutler_wire::SharedPicture;
+use codebutler_wire::{ErrorCode, SharedPicture};
 use serde_json::{Value, json};
 
 use crate::world::{World, calls, in_order, results, says};
@@ -89,28 +89,42 @@ async fn of_an_animation_a_model_sees_the_first_frame_and_knows_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_picture_that_the_provider_refuses_costs_that_picture_alone() {
-    let answers = vec![says("One is missing."), says("Still."), says("I see it.")];
-    let mut world = World::new(in_order(answers)).await;
-    shows(&world, "look", &["a.png", "b.png", "c.png"]);
-    {
-        let mut inner = world.gateway.lock();
-        inner.pictures.insert("Fb.png".to_owned(), [&PNG[..8], b"\x01\x01"].concat());
-        inner.refused_pictures.push("iVBORw0KGgoBAQ==".to_owned());
-    }
-    world.one_pod().await;
-    world.gateway.lock().say("and?", true);
-    world.one_pod().await;
-    shows(&world, "and this", &["d.png"]);
-    world.one_pod().await;
-    let inner = world.gateway.lock();
-    assert_eq!(inner.post_texts(), ["One is missing.", "Still.", "I see it."]);
-    let shown: Vec<_> = inner.asked.iter().map(|asked| seen(asked).len()).collect();
-    assert_eq!(shown, [2, 2, 3], "the others, and what comes later");
-    for asked in &inner.asked {
-        let told = serde_json::to_string(asked).unwrap();
-        assert_eq!(told.matches("refused this picture").count(), 1, "{told}");
-        assert!(told.contains("`b.png`: [the provider"), "{told}");
-        assert!(told.contains("Could not process image]"), "{told}");
+    for (code, words) in [
+        (
+            ErrorCode::InvalidRequest,
+            "the provider of `scripted/pm` can't use a picture (image) of this conversation. The provider says: Could \
+             not process image",
+        ),
+        (
+            ErrorCode::ContextOverflow,
+            "the conversation is longer than the model `scripted/pm` takes. The provider says: 413 Request Entity Too \
+             Large",
+        ),
+    ] {
+        let answers = vec![says("One is missing."), says("Still."), says("I see it.")];
+        let mut world = World::new(in_order(answers)).await;
+        shows(&world, "look", &["a.png", "b.png", "c.png"]);
+        {
+            let mut inner = world.gateway.lock();
+            inner.pictures.insert("Fb.png".to_owned(), [&PNG[..8], b"\x01\x01"].concat());
+            inner.refused_pictures.push(("iVBORw0KGgoBAQ==", code, words));
+        }
+        world.one_pod().await;
+        world.gateway.lock().say("and?", true);
+        world.one_pod().await;
+        shows(&world, "and this", &["d.png"]);
+        world.one_pod().await;
+        let inner = world.gateway.lock();
+        assert_eq!(inner.post_texts(), ["One is missing.", "Still.", "I see it."]);
+        let shown: Vec<_> = inner.asked.iter().map(|asked| seen(asked).len()).collect();
+        assert_eq!(shown, [2, 2, 3], "the others, and what comes later");
+        let last = words.rsplit(": ").next().unwrap();
+        for asked in &inner.asked {
+            let told = serde_json::to_string(asked).unwrap();
+            assert_eq!(told.matches("refused this picture").count(), 1, "{told}");
+            assert!(told.contains("`b.png`: [the provider"), "{told}");
+            assert!(told.contains(&format!("{last}]")), "{told}");
+        }
     }
 }
 

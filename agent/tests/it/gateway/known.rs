@@ -61,8 +61,8 @@ pub(crate) struct Inner {
     pub blind: Vec<String>,
     /// Models that refuse sounds.
     pub deaf: Vec<String>,
-    /// Pictures that the provider can't use, in base64.
-    pub refused_pictures: Vec<String>,
+    /// Pictures that the provider does not take, in base64, with the code and the words of the refusal.
+    pub refused_pictures: Vec<(&'static str, ErrorCode, &'static str)>,
     /// Number of requests for what a run needs to know.
     pub sessions: usize,
     /// Conversations that the model was paid for.
@@ -202,26 +202,31 @@ impl Inner {
     }
 
     /// The refusal of a picture or a sound by a model that takes none.
-    pub(super) fn refuse_part(&self, model: &str, messages: &[Value]) -> Option<&'static str> {
+    pub(super) fn refuse_part(
+        &self,
+        model: &str,
+        messages: &[Value],
+    ) -> Option<(ErrorCode, &'static str)> {
         let sends = |kind: &str| {
             let parts = messages.iter().filter_map(|message| message["content"].as_array());
             parts.flatten().any(|part| part["type"] == kind)
         };
         let refuses = |models: &[String]| models.iter().any(|known| known == model);
         if refuses(&self.deaf) && sends("input_audio") {
-            return Some("no endpoint of this model takes audio input");
+            return Some((
+                ErrorCode::InvalidRequest,
+                "no endpoint of this model takes audio input",
+            ));
         }
         let parts = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
-        let mut pictures = parts.filter_map(|part| part["image_url"]["url"].as_str());
-        if pictures.any(|url| self.refused_pictures.iter().any(|data| url.ends_with(data.as_str())))
-        {
-            return Some(
-                "the provider of `scripted/pm` can't use a picture (image) of this conversation. The provider says: \
-                 Could not process image",
-            );
+        let urls: Vec<&str> = parts.filter_map(|part| part["image_url"]["url"].as_str()).collect();
+        let is_sent = |data: &str| urls.iter().any(|url| url.ends_with(data));
+        let unwanted = self.refused_pictures.iter().find(|(data, ..)| is_sent(data));
+        if let Some((_, code, words)) = unwanted {
+            return Some((*code, *words));
         }
         (refuses(&self.blind) && sends("image_url"))
-            .then_some("no endpoint of this model takes image input")
+            .then_some((ErrorCode::InvalidRequest, "no endpoint of this model takes image input"))
     }
 
     pub(super) fn next_ts(&mut self) -> SlackTs {
