@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::check::{self, CheckedModels};
+use super::list::ListPage;
 use super::route::{RoutedModel, route_model};
 use super::{KnownModelFacts, builtin};
 use crate::dialect::ApiDialect;
@@ -31,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Models of a page, and pages, at most.
 const PAGE: usize = 1000;
 const PAGES: usize = 20;
+/// Most loaded models of a router that it is asked about. It keeps four unless it is told otherwise.
+const LOADED: usize = 8;
 
 /// The lists. Repos that ask the same provider with the same Secret share one.
 #[derive(Default)]
@@ -331,16 +334,12 @@ async fn all_pages(
     let mut all = ListedModels::default();
     for number in 0..PAGES {
         let place = pages.then_some((number * PAGE, PAGE));
-        let page = upstream.models(context.http(), place).await?;
+        let mut page = upstream.models(context.http(), place).await?;
         let before = all.models.len();
-        let mut models = page.models;
-        if page.is_llama_cpp && page.entries == 1 {
-            let props = upstream.llama_props(context.http()).await;
-            for facts in models.values_mut() {
-                props.apply(facts);
-            }
+        if page.is_llama_cpp {
+            ask_for_props(context, upstream, &mut page).await;
         }
-        all.models.extend(models);
+        all.models.extend(page.models);
         all.is_ollama |= page.is_ollama;
         // A server that does not know pages sends the same page again.
         if !pages || page.entries < PAGE || all.models.len() == before {
@@ -351,6 +350,26 @@ async fn all_pages(
         return Err(NoModelList { why: "it is empty".to_owned(), means: LookupMeans::Nothing });
     }
     Ok(all)
+}
+
+/// Adds what llama.cpp says of its one model, or of those that its router has loaded.
+async fn ask_for_props(
+    context: &GatewayContext,
+    upstream: &ModelUpstream<'_>,
+    page: &mut ListPage,
+) {
+    if page.entries == 1 {
+        let model = page.loaded.first().map(String::as_str);
+        let props = upstream.llama_props(context.http(), model).await;
+        page.models.values_mut().for_each(|facts| props.apply(facts));
+        return;
+    }
+    for model in page.loaded.iter().take(LOADED) {
+        let props = upstream.llama_props(context.http(), Some(model.as_str())).await;
+        if let Some(facts) = page.models.get_mut(model) {
+            props.apply(facts);
+        }
+    }
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

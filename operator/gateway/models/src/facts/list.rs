@@ -23,6 +23,8 @@ pub struct ListPage {
     pub is_ollama: bool,
     /// True if it is llama.cpp's, which describes its chat template elsewhere.
     pub is_llama_cpp: bool,
+    /// Ids of models that a router of llama.cpp has loaded, of all that it can load.
+    pub loaded: Vec<String>,
 }
 
 /// A model's name in OpenAI's form of a list, and in those that others have of their own: LM Studio, Ollama,
@@ -72,6 +74,10 @@ pub fn read_models(body: &[u8]) -> Option<ListPage> {
         let digest = entry["digest"].as_str().is_some_and(|digest| !digest.is_empty());
         page.is_ollama |= owner == Some("library") || (owner.is_none() && digest);
         page.is_llama_cpp |= owner == Some("llamacpp");
+        // One that sleeps says as much, and is not woken by that.
+        if matches!(entry["status"]["value"].as_str(), Some("loaded" | "sleeping")) {
+            page.loaded.push(id.to_owned());
+        }
         let facts = entry_facts(entry);
         let others = entry["aliases"].as_array().into_iter().flatten();
         let names = std::iter::once(&entry["canonical_slug"]).chain(others);
@@ -365,6 +371,15 @@ mod tests {
         let empty = of(&json!({"data": [], "models": [{"name": "a"}]}));
         assert_eq!(empty.models.len(), 1, "the list that has entries");
         assert_eq!(read_models(br#"{"data":{"id":"a"}}"#), None);
+    }
+
+    #[test]
+    fn a_router_of_llama_cpp_says_which_models_it_has_loaded() {
+        let entry = |id: &str, value: &str| json!({"id": id, "owned_by": "llamacpp", "status": {"value": value}});
+        let data = [entry("a", "loaded"), entry("b", "unloaded"), entry("c", "sleeping")];
+        let page = read_models(json!({"data": data}).to_string().as_bytes()).unwrap();
+        assert!(page.is_llama_cpp && page.models.len() == 3);
+        assert_eq!(page.loaded, ["a", "c"]);
     }
 
     #[test]

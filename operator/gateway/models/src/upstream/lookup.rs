@@ -93,12 +93,15 @@ impl ModelUpstream<'_> {
         list::read_models(&body).ok_or_else(none)
     }
 
-    /// Asks llama.cpp about the model that it serves; the path is not below the API's own. Empty if
-    /// it does not answer: then as much is known as the list says.
-    pub async fn llama_props(&self, http: &reqwest::Client) -> LlamaProps {
+    /// Asks llama.cpp about a model that it serves; the path is not below the API's own. A router is told which one, and
+    /// not to load it. Empty if it does not answer: then as much is known as the list says.
+    pub async fn llama_props(&self, http: &reqwest::Client, model: Option<&str>) -> LlamaProps {
         let mut url = self.url.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().pop().push("props");
+        }
+        if let Some(model) = model {
+            url.query_pairs_mut().append_pair("model", model).append_pair("autoload", "false");
         }
         let request = self.request(http, Method::GET, url).send();
         let Ok(Ok(response)) = timeout(PATIENCE, request).await else {

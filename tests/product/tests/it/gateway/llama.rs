@@ -1,8 +1,11 @@
 //! The gateway before the real server of llama.cpp.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use axum::extract::Query;
+use axum::routing::get;
 use codebutler_crds::NanoUsd;
 use codebutler_models::facts::standing;
 use codebutler_testbed::llama::{LlamaError, LlamaOptions, LlamaServer};
@@ -121,6 +124,43 @@ async fn a_server_that_ends_connections_after_streams_loses_no_call() {
         assert_eq!(status, 200, "{answer}");
         assert_eq!(answer["choices"][0]["message"]["content"], "hello", "{answer}");
     }
+}
+
+/// Serves what a router of llama.cpp says of its models, and keeps the names of those that it is asked about.
+async fn serve_router(listener: TcpListener, asked: Arc<Mutex<Vec<String>>>) {
+    let list = async || {
+        let entry = |id: &str, state: &str| json!({"id": id, "object": "model", "owned_by": "llamacpp", "status": {"value": state}});
+        axum::Json(
+            json!({"object": "list", "data": [entry("random", "loaded"), entry("large", "unloaded")]}),
+        )
+    };
+    let props = async move |Query(query): Query<BTreeMap<String, String>>| {
+        let model = query.get("model").cloned().unwrap_or_default();
+        let loads = query.get("autoload").is_none_or(|word| word != "false");
+        asked.lock().unwrap().push(if loads { format!("{model}, which loads it") } else { model });
+        axum::Json(
+            json!({"default_generation_settings": {"n_ctx": 8192}, "modalities": {"vision": false},
+            "chat_template_caps": {"supports_tools": false}}),
+        )
+    };
+    let app = axum::Router::new().route("/v1/models", get(list)).route("/props", get(props));
+    axum::serve(listener, app).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_router_is_asked_about_the_models_that_it_has_loaded_and_loads_none_for_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let serving = tokio::spawn(serve_router(listener, Arc::clone(&asked)));
+    let _serving = AbortOnDropHandle::new(serving);
+    let world = world_asking(&url).await;
+    let (_, session) = world.get("coder", "/v1/session").await;
+    let facts = &session["facts"]["random"];
+    assert_eq!((&facts["contextTokens"], &facts["tools"]), (&json!(8_192), &json!(false)));
+    assert_eq!(*asked.lock().unwrap(), ["random"]);
+    let (_, refused) = world.post("coder", CHAT, &ask(&hello(), true)).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("can't call tools there"));
 }
 
 #[tokio::test]
