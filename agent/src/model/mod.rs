@@ -232,7 +232,9 @@ pub fn user_message(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
+/// The result of a call. An empty one gets a word: Bedrock refuses a conversation over it.
 pub fn tool_message(id: &str, text: &str) -> Value {
+    let text = if text.trim().is_empty() { "(nothing)" } else { text };
     json!({"role": "tool", "tool_call_id": ids::safe_id(id), "content": text})
 }
 
@@ -253,6 +255,14 @@ mod tests {
         // As an older transcript may hold them; the result goes with its call.
         assert_eq!(call("{}").to_chat()["id"], "functions_Grep_0");
         assert_eq!(tool_message("functions.Grep:0", "x")["tool_call_id"], "functions_Grep_0");
+    }
+
+    #[test]
+    fn a_result_always_says_something() {
+        assert_eq!(tool_message("a", " x")["content"], " x");
+        for nothing in ["", " \n"] {
+            assert_eq!(tool_message("a", nothing)["content"], "(nothing)");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ async fn the_fake_provider_says_what_the_specification_says() {
     compare("POST /chat/completions 200", &answer);
     let said = answer["choices"][0]["message"].clone();
     let call = said["tool_calls"][0]["id"].clone();
-    messages.extend([said, json!({"role": "tool", "tool_call_id": call, "content": ""})]);
+    messages.extend([said, json!({"role": "tool", "tool_call_id": call, "content": "ok"})]);
     let mut streamed = ask(&messages);
     streamed["stream"] = json!(true);
     let events = post(server.api_key(), streamed).await.unwrap().text().await.unwrap();
