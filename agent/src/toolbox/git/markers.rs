@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use git2::{Delta, DiffDelta, DiffFindOptions, Index, Oid, Repository};
+use git2::{Blob, Delta, DiffDelta, DiffFindOptions, Index, Oid, Repository};
 
 use super::worktree::{WorktreeScanner, conflicting_files, name_left};
 use crate::toolbox::ToolError;
@@ -12,6 +12,8 @@ use crate::toolbox::ToolError;
 /// Beginnings of the conflict markers that a merge left to be settled. The middle one is there where Git is told to show
 /// the common ancestor, too (`merge.conflictStyle`).
 const MARKERS: [&[u8]; 3] = [b"<<<<<<< ", b"||||||| ", b">>>>>>> "];
+/// Size in bytes up to which a committed file is searched: larger ones are data, and would be in memory as a whole.
+const MAX_SEARCHED: usize = 16 << 20;
 
 /// The first line of a file that shows that it holds both sides of a merge.
 pub(super) fn find_marker(path: &Path) -> Option<usize> {
@@ -44,9 +46,9 @@ pub(super) fn refuse_markers(
         if before.contains(&entry.id) {
             continue;
         }
-        let Ok(blob) = repo.find_blob(entry.id) else { continue };
+        let Some(blob) = searched_blob(repo, entry.id) else { continue };
         let is_theirs = || {
-            let mut known = before.iter().filter_map(|id| repo.find_blob(*id).ok());
+            let mut known = before.iter().filter_map(|id| searched_blob(repo, *id));
             known.any(|blob| marked_line(blob.content()).is_some())
         };
         if let Some(line) = marked_line(blob.content()).filter(|_| !is_theirs()) {
@@ -85,20 +87,21 @@ pub(super) fn find_added(
     let (before, after) = (repo.find_tree(before)?, repo.find_tree(after)?);
     let mut diff = repo.diff_tree_to_tree(Some(&before), Some(&after), None)?;
     let added = |delta: &DiffDelta<'_>| {
-        let new = repo.find_blob(delta.new_file().id()).ok()?;
+        let new = searched_blob(repo, delta.new_file().id())?;
         let line = whole_set(new.content())?;
-        let old = repo.find_blob(delta.old_file().id()).ok();
+        let old = searched_blob(repo, delta.old_file().id());
         let is_content = old.is_some_and(|old| {
             marked_line(old.content()).is_some() || whole_set(old.content()).is_some()
         });
         let path = delta.new_file().path()?.display().to_string();
         (!is_content).then_some((path, line))
     };
-    let (mut is_taken_out, mut may_be_renamed) = (false, false);
+    let mut is_taken_out = false;
     for delta in diff.deltas() {
         match delta.status() {
             Delta::Deleted => is_taken_out = true,
-            Delta::Added => may_be_renamed |= added(&delta).is_some(),
+            // Only one that is a renamed file counts: without one that is gone, new files are not read at all.
+            Delta::Added => {}
             _ => {
                 if let Some(found) = added(&delta) {
                     return Ok(Some(found));
@@ -106,12 +109,20 @@ pub(super) fn find_added(
             }
         }
     }
-    if !(is_taken_out && may_be_renamed) {
+    let may_be_renamed =
+        |delta: DiffDelta<'_>| delta.status() == Delta::Added && added(&delta).is_some();
+    if !is_taken_out || !diff.deltas().any(may_be_renamed) {
         return Ok(None);
     }
     diff.find_similar(Some(DiffFindOptions::new().renames(true)))?;
     let mut renamed = diff.deltas().filter(|delta| delta.status() == Delta::Renamed);
     Ok(renamed.find_map(|delta| added(&delta)))
+}
+
+/// A committed file, if it is small enough to be searched. Its size is known without its content.
+fn searched_blob(repo: &Repository, id: Oid) -> Option<Blob<'_>> {
+    let (size, _) = repo.odb().ok()?.read_header(id).ok()?;
+    if size > MAX_SEARCHED { None } else { repo.find_blob(id).ok() }
 }
 
 /// The first line of a whole set of markers: where one side begins, where the other one does, and where it ends.
@@ -321,6 +332,16 @@ mod tests {
         f.write("docs/conflicts.md", &format!("{SET}{SET}"));
         f.write("README", &format!("<<<<<<< is how one begins\n{SET}"));
         commit(&f, "Show another one").unwrap();
+    }
+
+    #[test]
+    fn a_file_too_large_for_a_merge_is_not_read_as_a_whole() {
+        let f = fixture();
+        f.write("README", &format!("{SET}{}", "x".repeat(MAX_SEARCHED - SET.len())));
+        let refused = commit(&f, "Data").unwrap_err().to_string();
+        assert!(refused.contains("`README` holds both sides of a conflict"), "{refused}");
+        f.write("README", &format!("{SET}{}", "x".repeat(MAX_SEARCHED)));
+        commit(&f, "Data").unwrap();
     }
 
     #[test]
