@@ -49,7 +49,7 @@ impl Agent {
                 return Ok(None);
             }
         };
-        let WorktreeLeftover { committed, unpushed, left, hooks } = kept;
+        let WorktreeLeftover { committed, unpushed, left, hooks, conflict } = kept;
         self.tell_of_left(&left).await?;
         if !unpushed {
             return Ok((!left.is_empty())
@@ -83,6 +83,13 @@ impl Agent {
                 if !hooks.is_empty() {
                     told.push(format!("[CodeButler] {hooks}."));
                 }
+                if !conflict.is_empty() {
+                    self.tell_of_conflict(&conflict).await?;
+                    told.push(format!(
+                        "[CodeButler] What your run left holds both sides of a conflict in {conflict}: settle it first, \
+                         unless these lines are meant to be there."
+                    ));
+                }
                 if !left.is_empty() {
                     told.push(format!("[CodeButler] Your run ended with files {}", in_none(&left)));
                 }
@@ -115,6 +122,15 @@ impl Agent {
         }
         let text = format!("Some files of this thread's worktree are {}", in_none(left));
         self.tell_once("left", &text).await
+    }
+
+    /// Tells people about a conflict that was pushed, once for the same file and line.
+    async fn tell_of_conflict(&self, conflict: &str) -> Result<(), RunError> {
+        let text = format!(
+            "I pushed what my run left, and it holds both sides of a conflict in {conflict}. It has to be settled before \
+             anything is merged, unless these lines are meant to be there."
+        );
+        self.tell_once("conflict", &text).await
     }
 
     async fn not_kept(

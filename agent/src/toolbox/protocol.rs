@@ -341,17 +341,18 @@ pub struct RoleSurroundings {
 pub const HOOKS_NOT_RUN: &str = "The repository's hooks were not run";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorktreeLeftover {
     /// True if there were changes, which are committed now.
     pub committed: bool,
     /// The branch has commits that the remote lacks, as far as is known here.
     pub unpushed: bool,
     /// Files that differ and are in no commit, with the reasons; empty if there are none.
-    #[serde(default)]
     pub left: String,
     /// A sentence on hooks that the commit was made without, if the run was not told of them before.
-    #[serde(default)]
     pub hooks: String,
+    /// A file that holds both sides of a conflict in what the remote lacks; empty if there is none.
+    pub conflict: String,
 }
 
 /// A snapshot of index and worktree.

@@ -55,6 +55,25 @@ async fn what_is_in_no_commit_is_told_to_the_role_and_to_people() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conflict_that_a_run_left_is_pushed_and_told_to_the_role_and_to_people() {
+    let command = "printf '<<<<<<< HEAD\nhello\n=======\nhi\n>>>>>>> theirs\n' > README";
+    let make = calls(&[("Bash", json!({"command": command}))]);
+    let mut world = World::new(in_order(vec![make, says("done"), says("and now?")])).await;
+    for text in ["go", "go on"] {
+        world.gateway.lock().say(text, true);
+        world.one_pod().await;
+    }
+    assert!(world.git(&["show", "codebutler/t:README"]).contains("<<<<<<< HEAD"));
+    let inner = world.gateway.lock();
+    let left = "holds both sides of a conflict in `README` (from line 1 on)";
+    let told = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains(&format!("What your run left {left}: settle it first")), "{told}");
+    let posts = inner.post_texts();
+    let with = posts.iter().filter(|post| post.contains(left)).count();
+    assert_eq!((with, posts.len()), (1, 3), "{posts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_cut_short_leaves_nothing_in_the_volume_alone() {
     let mut world = World::new(in_order(vec![write("a"); 9])).await;
     {
@@ -98,6 +117,26 @@ async fn what_may_not_be_pushed_is_told_once_and_kept_until_it_may() {
     }
     world.one_pod().await;
     assert_eq!(world.git(&["show", "codebutler/t:a"]), "new");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_mended_is_told_to_the_role_also_where_its_push_is_refused() {
+    let approve = "a user has to approve the plan first";
+    let refusal =
+        ("/v1/git/git-receive-pack", StatusCode::FORBIDDEN, ErrorCode::NeedsApproval, approve);
+    let broken = calls(&[("Bash", json!({"command": "rm .git/index; echo new > a"}))]);
+    let mut world = World::new(in_order(vec![broken, says("one"), says("two")])).await;
+    world.gateway.lock().refuse = vec![refusal];
+    for text in ["go", "and?"] {
+        world.gateway.lock().say(text, true);
+        world.one_pod().await;
+    }
+    let inner = world.gateway.lock();
+    let known = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
+    for told in ["was made again from the last commit", "not on the remote: a user has to approve"]
+    {
+        assert!(known.contains(told), "{told}: {known}");
+    }
 }
 
 /// The gateway dies after each effect and before it is answered, and nobody answers for a while: the

@@ -5,6 +5,7 @@ use git2::{Commit, DiffOptions, Index, IndexEntry, Repository, RepositoryState, 
 use super::GitSite;
 use super::base::base_commit;
 use super::hooks::{HookMoment, name_hooks};
+use super::markers::find_conflict;
 use super::sealed::is_descendant;
 use super::seen::last_seen;
 use super::worktree::{
@@ -61,7 +62,15 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
         },
     };
     let hooks = committed.then(|| name_hooks(place, HookMoment::CommitAndPush)).flatten();
-    Ok(WorktreeLeftover { committed, unpushed, left, hooks: hooks.unwrap_or_default() })
+    let conflict = unpushed.then(|| find_conflict(place, &repo, own)).flatten();
+    let conflict = conflict.map(|(path, line)| format!("`{path}` (from line {line} on)"));
+    Ok(WorktreeLeftover {
+        committed,
+        unpushed,
+        left,
+        hooks: hooks.unwrap_or_default(),
+        conflict: conflict.unwrap_or_default(),
+    })
 }
 
 /// Undoes the commits with `message` at the tip that the remote does not have, which leaves the
@@ -231,6 +240,19 @@ mod tests {
             assert_eq!(git(&["status", "--porcelain"]), "?? b");
             assert_eq!(std::fs::read_to_string(f.place.tree().join("b")).unwrap(), "2\n");
         }
+    }
+
+    #[test]
+    fn a_conflict_in_what_is_left_is_named() {
+        let f = GitFixture::new();
+        prepare_worktree(&f.place).unwrap();
+        f.write("README", "# Shop\n<<<<<<< HEAD\nhello\n=======\nhi\n>>>>>>> theirs\n");
+        let kept = keep_leftover(&f.place, "Work").unwrap();
+        assert_eq!((kept.committed, &*kept.conflict), (true, "`README` (from line 2 on)"));
+        let again = keep_leftover(&f.place, "Work").unwrap();
+        assert_eq!((again.committed, again.conflict), (false, kept.conflict), "still unpushed");
+        push_branch(&f.place).unwrap();
+        assert_eq!(keep_leftover(&f.place, "Work").unwrap().conflict, "", "nothing is left");
     }
 
     #[test]

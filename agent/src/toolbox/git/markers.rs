@@ -7,6 +7,7 @@ use std::path::Path;
 use git2::{Blob, Delta, DiffDelta, DiffFindOptions, Index, Oid, Repository};
 
 use super::worktree::{WorktreeScanner, conflicting_files, name_left};
+use super::{GitSite, tracking_ref};
 use crate::toolbox::ToolError;
 
 /// Beginnings of the conflict markers that a merge left to be settled. The middle one is there where Git is told to show
@@ -79,7 +80,7 @@ pub(super) fn refuse_added_markers(
 /// Finds a conflict that one tree has and an earlier one has not, as `git stash pop`, `git apply --3way`, a cherry-pick
 /// or a rebase leave it: a file and a line. The file had no marker before, and has a whole set of them now. A new file
 /// may show markers, unless it is a renamed one.
-pub(super) fn find_added(
+fn find_added(
     repo: &Repository,
     before: Oid,
     after: Oid,
@@ -117,6 +118,18 @@ pub(super) fn find_added(
     diff.find_similar(Some(DiffFindOptions::new().renames(true)))?;
     let mut renamed = diff.deltas().filter(|delta| delta.status() == Delta::Renamed);
     Ok(renamed.find_map(|delta| added(&delta)))
+}
+
+/// Finds a conflict that the branch at `own` adds to what it has of the base branch: a file and a line.
+pub(super) fn find_conflict(
+    place: &GitSite,
+    repo: &Repository,
+    own: Oid,
+) -> Option<(String, usize)> {
+    let base = repo.find_reference(&tracking_ref(&place.hello.base_branch)).ok()?.target()?;
+    let base = repo.merge_base(own, base).ok()?;
+    let tree = |id: Oid| Some(repo.find_commit(id).ok()?.tree_id());
+    find_added(repo, tree(base)?, tree(own)?).ok()?
 }
 
 /// A committed file, if it is small enough to be searched. Its size is known without its content.

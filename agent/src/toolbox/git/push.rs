@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use git2::{Oid, PushOptions, RemoteCallbacks, RemoteRedirect, Repository};
 
 use super::hooks::{HookMoment, name_hooks};
-use super::markers::find_added;
+use super::markers::find_conflict;
 use super::rewrite::{describe_missing, find_rewrite};
 use super::sealed::is_descendant;
 use super::seen::{clear_note, last_seen, note_seen};
 use super::taking::{TakenOver, break_own_messages, put_on_top};
-use super::{GitSite, short_id, tracking_ref};
+use super::{GitSite, short_id};
 use crate::toolbox::ToolError;
 use codebutler_guides::text::clip_text;
 
@@ -113,10 +113,7 @@ fn push_after(place: &GitSite, mut meanwhile: impl FnMut()) -> Result<PushOutcom
 
 /// A note on a conflict that the branch adds: commits of Git itself, as a rebase makes them, are judged nowhere else.
 fn note_conflict(place: &GitSite, repo: &Repository, own: Oid) -> Option<String> {
-    let base = repo.find_reference(&tracking_ref(&place.hello.base_branch)).ok()?.target()?;
-    let base = repo.merge_base(own, base).ok()?;
-    let tree = |id: Oid| Some(repo.find_commit(id).ok()?.tree_id());
-    let (path, line) = find_added(repo, tree(base)?, tree(own)?).ok()??;
+    let (path, line) = find_conflict(place, repo, own)?;
     Some(format!(
         ". Note that `{path}` holds both sides of a conflict (from line {line} on): settle it and push again, unless these \
          lines are meant to be there"
