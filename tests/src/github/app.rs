@@ -180,6 +180,13 @@ impl Shared {
         Ok((token, ends, permissions))
     }
 
+    /// True if the token may bring new content of workflows: an App's only with that permission.
+    pub(super) fn may_change_workflows(&self, token: &str) -> bool {
+        let app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+        let issued = app.issued.get(token);
+        issued.is_none_or(|issued| covers_level(issued.permissions.get("workflows"), "write"))
+    }
+
     /// Login of the token's owner, if the token permits the call.
     pub(super) fn who(&self, token: &str, method: &Method, path: &str) -> Result<String, ApiError> {
         if token == self.options.token {

@@ -13,9 +13,15 @@ use tokio_util::io::ReaderStream;
 
 use super::git::BareRepository;
 
-/// Answers one request. `path` is inside `root`, such as `/acme/shop.git/info/refs`.
-pub(super) async fn answer_git(root: &Path, path: &str, user: &str, request: Request) -> Response {
-    match run_backend(root, path, user, request).await {
+/// Answers one request. `path` is inside `root`, such as `/acme/shop.git/info/refs`; `hooks`: those that run in place of the
+/// repository's.
+pub(super) async fn answer_git(
+    root: &Path,
+    (path, hooks): (&str, Option<&Path>),
+    user: &str,
+    request: Request,
+) -> Response {
+    match run_backend(root, (path, hooks), user, request).await {
         Ok(response) => response,
         Err(error) => {
             tracing::warn!(%error, path, "git http-backend failed");
@@ -26,7 +32,7 @@ pub(super) async fn answer_git(root: &Path, path: &str, user: &str, request: Req
 
 async fn run_backend(
     root: &Path,
-    path: &str,
+    (path, hooks): (&str, Option<&Path>),
     user: &str,
     request: Request,
 ) -> std::io::Result<Response> {
@@ -51,6 +57,12 @@ async fn run_backend(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
+    if let Some(hooks) = hooks {
+        command
+            .env("GIT_CONFIG_COUNT", "1")
+            .env("GIT_CONFIG_KEY_0", "core.hooksPath")
+            .env("GIT_CONFIG_VALUE_0", hooks);
+    }
     // A chunked body has no length: git then reads to the end.
     let length = header("content-length");
     if !length.is_empty() {

@@ -17,6 +17,7 @@ mod rules;
 mod snapshot;
 mod state;
 mod urls;
+mod workflows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -157,6 +158,7 @@ impl GitHubServer {
     /// When the folder or a port can't be had.
     pub async fn start(dir: &Path, options: GitHubOptions) -> Result<Self, GitHubError> {
         tokio::fs::create_dir_all(dir).await?;
+        workflows::write_hooks(&dir.canonicalize()?)?;
         let at = options.at;
         let shared = Arc::new(Shared {
             root: dir.canonicalize()?,
@@ -332,5 +334,7 @@ async fn git_request(State(shared): State<Arc<Shared>>, request: Request) -> Res
         return (StatusCode::NOT_FOUND, "Repository not found.\n").into_response();
     }
     let inside = format!("/{owner}/{name}.git/{rest}");
-    backend::answer_git(&shared.root, &inside, &login, request).await
+    let guarded = !shared.may_change_workflows(&token);
+    let hooks = guarded.then(|| workflows::hooks_folder(&shared.root));
+    backend::answer_git(&shared.root, (&inside, hooks.as_deref()), &login, request).await
 }

@@ -79,6 +79,14 @@ impl RemoteCredential {
         Ok(header)
     }
 
+    /// Has the next caller get a new token of an App: its permissions may be others by then.
+    pub fn forget(&self) {
+        let now = self.token.lock().clone();
+        if let Some(source) = self.source.as_ref().filter(|_| now.of_app) {
+            source.context.github.tokens.forget(&now.value);
+        }
+    }
+
     /// The remote did not take the token. Answers whether there is another one now.
     ///
     /// # Errors

@@ -144,6 +144,16 @@ impl GitHost {
         &self.remote.host
     }
 
+    /// Explains a refusal of a push that a person has to do something about.
+    pub(crate) fn explain_refusal(&self, words: &str) -> Option<GitHubError> {
+        if !GitHubError::refuses_workflows(words) {
+            return None;
+        }
+        self.credential.forget();
+        let (host, secret) = (self.remote.host.clone(), self.credential.secret().to_owned());
+        Some(GitHubError::Workflows { host, secret, said: String::new() })
+    }
+
     /// Branches and tags as they are now.
     ///
     /// # Errors

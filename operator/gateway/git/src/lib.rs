@@ -308,6 +308,11 @@ async fn complain_about(
     why: &str,
 ) {
     gateway.conditions.git_fails(repo, why).await;
+    report_in_thread(gateway, repo, thread, why);
+}
+
+/// Reports in the thread alone what a person has to correct: whatever else is done with the Repo works.
+fn report_in_thread(gateway: &Arc<GitServices>, repo: &Arc<Repo>, thread: &ThreadKey, why: &str) {
     let (shared, repo) = (Arc::clone(gateway), Arc::clone(repo));
     let (thread, why) = (thread.clone(), why.to_owned());
     gateway

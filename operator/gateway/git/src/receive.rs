@@ -24,8 +24,9 @@ use http::header::CONTENT_ENCODING;
 use kube::ResourceExt as _;
 
 use super::branch_look;
+use super::command::CommandError;
 use super::guard::{PathGuard, UnusablePatterns};
-use super::host::{GitHost, HostError, RefUpdate};
+use super::host::{GitHost, HostError, PushVerdict, RefUpdate};
 use super::lfs;
 use super::outline::ChangeOutline;
 use super::push::{self, PushCommand, PushRequest, PusherRights};
@@ -220,10 +221,7 @@ async fn pass_push(
     let own = BranchPush { from: update.old.clone(), to: update.new.clone() };
     branch_look::announce_push(gateway, &caller.key(), &own).await;
     step::point("a push is passed on");
-    let mut sent = host.push(&update, quarantine.request(&place)?).await;
-    if matches!(sent, Err(HostError::Renewed(_))) {
-        sent = host.push(&update, quarantine.request(&place)?).await;
-    }
+    let sent = send_push(&host, &update, &quarantine, &place).await?;
     step::point("a push was passed on");
     let told = match sent {
         Ok(verdict) => match verdict.refused {
@@ -236,7 +234,7 @@ async fn pass_push(
             }
             Some(why) => {
                 branch_look::note_push(gateway, &caller.key(), &own, false).await;
-                Told::new(redactor.mask(&why), redactor.mask(verdict.said.trim()))
+                tell_refusal(gateway, caller, &host, (&why, &verdict.said))
             }
         },
         Err(error) if error.is_about_repo() => {
@@ -258,6 +256,38 @@ async fn pass_push(
         tell_history(gateway, caller, &update, &incoming, &redactor);
     }
     Ok(told)
+}
+
+/// Passes a push on, once more where the credential has become another one.
+async fn send_push(
+    host: &GitHost,
+    update: &RefUpdate,
+    quarantine: &PushQuarantine,
+    place: &PushBase,
+) -> Result<Result<PushVerdict, HostError>, CommandError> {
+    let sent = host.push(update, quarantine.request(place)?).await;
+    let is_renewed = match &sent {
+        Ok(verdict) => host.renew_for_workflows(verdict).await,
+        Err(error) => matches!(error, HostError::Renewed(_)),
+    };
+    if is_renewed { Ok(host.push(update, quarantine.request(place)?).await) } else { Ok(sent) }
+}
+
+/// Tells of a push that the host itself refused; people hear of what they have to do about it.
+fn tell_refusal(
+    gateway: &Arc<GitServices>,
+    caller: &ProvenCaller,
+    host: &GitHost,
+    (why, said): (&str, &str),
+) -> Told {
+    let redactor = gateway.context.redactors.of(&caller.repo);
+    let (why, mut said) = (redactor.mask(why), redactor.mask(said.trim()).into_owned());
+    if let Some(error) = host.explain_refusal(&format!("{why} {said}")) {
+        let error = error.to_string();
+        super::report_in_thread(gateway, &caller.repo, &caller.key(), &error);
+        format!("{said}\nCodeButler: {error}.").trim_start().clone_into(&mut said);
+    }
+    Told::new(why, said)
 }
 
 /// Fetches the pushed commits into the copy, so that they can be named if people remove them a moment later.

@@ -13,6 +13,7 @@ use super::{Answer, Caller, Host, Numbered, find_pull, find_repository};
 use crate::github::error::ApiError;
 use crate::github::git::{GitError, GitSignature};
 use crate::github::state::{HostedPull, HostedRepository, MergedPull};
+use crate::github::workflows::brings_workflow;
 
 #[derive(Default, Deserialize)]
 pub(super) struct MergeBody {
@@ -70,8 +71,12 @@ pub(super) async fn merge_pull(
         return Err(refuse("Base branch was modified. Review and try the merge again."));
     }
     let squash = method == "squash";
-    if repo.git.merge_tree(&pull.base_sha, &pull.head_sha).await.is_none() {
+    let Some(tree) = repo.git.merge_tree(&pull.base_sha, &pull.head_sha).await else {
         return Err(refuse("Pull Request is not mergeable"));
+    };
+    if !caller.changes_workflows && brings_workflow(&repo.git, &pull.base_sha, &tree).await? {
+        let message = "Resource not accessible by integration";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
     let sha = if method == "rebase" {
         rebase_commits(repo, &pull).await

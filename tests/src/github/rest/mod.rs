@@ -115,6 +115,8 @@ pub(super) fn build_router() -> Router<Arc<Shared>> {
 /// The authenticated account of a call.
 struct Caller {
     login: String,
+    /// False for an App without the permission for workflows.
+    changes_workflows: bool,
     urls: GitHubUrls,
 }
 
@@ -130,7 +132,8 @@ impl FromRequestParts<Arc<Shared>> for Caller {
         match token_of(&parts.headers) {
             Some(token) => {
                 let login = shared.who(&token, &parts.method, parts.uri.path())?;
-                Ok(Self { login, urls: GitHubUrls { web } })
+                let changes_workflows = shared.may_change_workflows(&token);
+                Ok(Self { login, changes_workflows, urls: GitHubUrls { web } })
             }
             // A private repository does not exist for strangers.
             None if parts.uri.path().contains("repos/") => Err(ApiError::not_found()),

@@ -32,8 +32,14 @@ const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 const SIGNED: Duration = Duration::from_mins(8);
 /// Permissions that CodeButler needs, and those that it uses where they are granted.
 const NEEDED: [(&str, &str); 2] = [("contents", "write"), ("pull_requests", "write")];
-const USED: [(&str, &str); 4] =
-    [("checks", "read"), ("issues", "read"), ("metadata", "read"), ("statuses", "read")];
+const USED: [(&str, &str); 5] = [
+    ("checks", "read"),
+    ("issues", "read"),
+    ("metadata", "read"),
+    ("statuses", "read"),
+    // Without it, GitHub takes no new content of a workflow, neither pushed nor merged.
+    ("workflows", "write"),
+];
 
 /// Tokens in use. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
@@ -277,9 +283,12 @@ fn missing_permissions(granted: &BTreeMap<String, String>) -> String {
 
 /// Returns the permissions to request for a token: no more than CodeButler uses.
 fn wanted_permissions(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static str> {
-    let used = USED.into_iter().filter(|(name, _)| granted.contains_key(*name));
-    let all: BTreeMap<_, _> = NEEDED.into_iter().chain(used).collect();
     let writes = |name: &str| granted.get(name).is_some_and(|level| level == "write");
+    let has = |used: &(&'static str, &'static str)| {
+        let (name, level) = *used;
+        if level == "write" { writes(name) } else { granted.contains_key(name) }
+    };
+    let all: BTreeMap<_, _> = NEEDED.into_iter().chain(USED.into_iter().filter(has)).collect();
     // Labels, issues and answers to them, where the installation lets it.
     let level =
         |(name, level)| (name, if name == "issues" && writes(name) { "write" } else { level });
@@ -320,5 +329,8 @@ mod tests {
                 Some(&level)
             );
         }
+        let workflows = |level| wanted_permissions(&granted(&[("workflows", level)]));
+        assert_eq!(workflows("write").get("workflows"), Some(&"write"));
+        assert_eq!(workflows("read").get("workflows"), None);
     }
 }

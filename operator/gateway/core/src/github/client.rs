@@ -361,6 +361,13 @@ impl GitHubClient {
         if said.is_empty() { said } else { format!(". It says: “{said}”") }
     }
 
+    /// The error for a change of a workflow that the credential may not make.
+    pub(super) fn bar_workflows(&self, answer: &GitHubAnswer) -> GitHubError {
+        self.credential.forget();
+        let (host, secret) = (self.remote.host.clone(), self.credential.secret().to_owned());
+        GitHubError::Workflows { host, secret, said: self.remark(answer) }
+    }
+
     /// The sentence for an answer that is not what was asked for.
     pub(super) fn complain(&self, answer: &GitHubAnswer) -> GitHubError {
         let host = self.remote.host.clone();
@@ -372,6 +379,7 @@ impl GitHubClient {
                 repository: format!("{}/{}", self.remote.owner, self.remote.name),
             },
             403 if answer.mentions("is locked") => GitHubError::Locked,
+            403 if GitHubError::refuses_workflows(&answer.words()) => self.bar_workflows(answer),
             403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);
@@ -426,6 +434,12 @@ mod tests {
             Bytes::from(r#"{"message": "Unable to create comment because issue is locked."}"#);
         let locked = client.complain(&GitHubAnswer { body: locked, ..answer(403, &[]) });
         assert!(locked.to_string().contains("unlock it") && !locked.is_about_repo(), "{locked}");
+        let workflow = Bytes::from(
+            r#"{"message": "refusing to allow a GitHub App to create or update workflow `.github/workflows/ci.yml` without `workflows` permission"}"#,
+        );
+        let workflow = client.complain(&GitHubAnswer { body: workflow, ..answer(403, &[]) });
+        assert!(workflow.to_string().contains("`workflows` (write)"), "{workflow}");
+        assert!(workflow.is_about_rules() && !workflow.is_about_repo(), "the rest works");
         assert_eq!(client.repo(""), "/repos/acme/shop");
         assert_eq!(client.repo("pulls"), "/repos/acme/shop/pulls");
     }

@@ -61,6 +61,16 @@ pub enum GitHubError {
     /// Status 401 for a token.
     #[error("{host} refused the token of Secret `{secret}`: put a valid one into it")]
     Token { host: String, secret: String },
+    /// 403 for a workflow, by a push or a merge.
+    #[error(
+        "{host} does not let the credential of Secret `{secret}` change files in .github/workflows: give its App the permission `workflows` (write), or a classic token the scope `workflow`; or let a person push or merge this change{said}"
+    )]
+    Workflows {
+        host: String,
+        secret: String,
+        /// GitHub's own words, masked and cut.
+        said: String,
+    },
     /// Status 403.
     #[error(
         "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests{said}"
@@ -292,7 +302,12 @@ impl GitHubError {
 
     /// Returns true if somebody has to change the repository's rules. Its remote is fine.
     pub const fn is_about_rules(&self) -> bool {
-        matches!(self, Self::NoBranch { .. })
+        matches!(self, Self::NoBranch { .. } | Self::Workflows { .. })
+    }
+
+    /// Returns true for GitHub's words about a workflow that the credential may not change.
+    pub fn refuses_workflows(words: &str) -> bool {
+        words.to_ascii_lowercase().contains("to create or update workflow")
     }
 
     /// Returns the time for which GitHub wants no requests, if it limits them.

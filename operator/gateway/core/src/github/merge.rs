@@ -128,6 +128,10 @@ impl GitHub {
                 Ok(Err((classify_refusal(&answer.words()), self.client.said(&answer))))
             }
             StatusCode::CONFLICT => Err(GitHubError::HeadMoved),
+            // An App's token may merge, or there would be none: what it may not is change a workflow.
+            StatusCode::FORBIDDEN if answer.mentions("not accessible by integration") => {
+                Err(self.client.bar_workflows(&answer))
+            }
             _ => {
                 self.client.expect::<MergedCommit>(&answer, StatusCode::OK).map(|done| Ok(done.sha))
             }

@@ -3,6 +3,7 @@
 use codebutler_crds::Repo;
 use codebutler_testbed::github::HostFailure;
 use codebutler_testbed::github::app::{ID, KEY, LOGIN};
+use codebutler_testbed::models::ModelScript;
 use serde_json::{Value, json};
 
 use super::close::posts;
@@ -81,6 +82,38 @@ async fn it_works_by_one_token_of_one_repository_and_gets_the_next_one_by_itself
     let head = world.git("coder", &folder, &["rev-parse", "HEAD"]).await.stdout;
     let head = String::from_utf8(head).unwrap();
     assert_eq!(world.remote.head(&world.branch).await.as_deref(), Some(head.trim()));
+}
+
+#[tokio::test]
+async fn a_workflow_is_pushed_with_the_permission_for_it_and_else_people_hear_what_is_missing() {
+    let open = json!({"policy": {"protectedPaths": ["CODEOWNERS"]}});
+    let world = World::play(ModelScript::of("coder", vec![]), &open, &json!({})).await;
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200);
+    world.approve_plan().await;
+    world.github.install_app("acme", "shop", &ENOUGH);
+    use_secret(&world, "app", &json!({"appId": ID, "privateKey": KEY})).await;
+    let folder = world.clone("coder").await;
+    std::fs::create_dir_all(folder.join(".github/workflows")).unwrap();
+    std::fs::write(folder.join(".github/workflows/ci.yml"), "on: push\n").unwrap();
+    world.ok("coder", &folder, &["add", "."]).await;
+    world.ok("coder", &folder, &["commit", "-qm", "Add a workflow"]).await;
+    let push = ["push", "-q", "origin", &world.branch];
+    let refused = world.git("coder", &folder, &push).await;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let missing = "give its App the permission `workflows` (write)";
+    assert!(!refused.status.success() && said.contains(missing), "{said}");
+    assert!(said.contains("create or update workflow `.github/workflows/ci.yml`"), "{said}");
+    eventually("people to hear of it", || async {
+        posts(&world).iter().any(|post| post.contains(missing))
+    })
+    .await;
+    // Nothing else of the repository is concerned, and no token from before is in the way.
+    world.ok("coder", &folder, &["fetch", "-q"]).await;
+    let granted = [&ENOUGH[..], &[("workflows", "write")]].concat();
+    world.github.install_app("acme", "shop", &granted);
+    world.ok("coder", &folder, &push).await;
+    let file = world.remote.show(&world.branch, ".github/workflows/ci.yml").await;
+    assert_eq!(file.as_deref(), Some("on: push\n"));
 }
 
 #[tokio::test]
