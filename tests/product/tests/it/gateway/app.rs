@@ -117,6 +117,41 @@ async fn a_workflow_is_pushed_with_the_permission_for_it_and_else_people_hear_wh
 }
 
 #[tokio::test]
+async fn a_merge_that_github_refuses_for_a_workflow_leaves_the_repo_in_order() {
+    let world = World::start(vec![]).await;
+    let change = async |branch: &str, first: &str, last: &str| {
+        let text = format!("{first}\n{}{last}\n", "# A line between.\n".repeat(9));
+        let files = [(".github/workflows/ci.yml", Some(&*text))];
+        world.remote.commit(branch, "Ana", "Change a workflow", &files).await.unwrap();
+    };
+    change("main", "a", "y").await;
+    assert_eq!(world.get("coder", "/v1/session").await.0, 200);
+    change(&world.branch, "b", "y").await;
+    change("main", "a", "z").await;
+    world.approve_plan().await;
+    world.github.install_app("acme", "shop", &ENOUGH);
+    use_secret(&world, "app", &json!({"appId": ID, "privateKey": KEY})).await;
+    let wanted = json!({"title": "Change it", "body": "Because."});
+    let (status, pull) = world.post("coder", "/v1/pull-request", &wanted).await;
+    assert_eq!(status, 200, "{pull}");
+    let closing = json!({
+        "ts": "2.000000", "role": "lead", "choice": "merge", "decidedBy": "U7", "head": pull["head"],
+    });
+    world.patch_thread(&json!({"status": {"closing": closing}})).await;
+    let summary = json!({"summary": "Changed."});
+    let (status, body) = world.post("lead", "/v1/close", &summary).await;
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(status, 502, "{body}");
+    assert!(message.contains("the permission `workflows` (write)"), "{message}");
+    let condition = world.condition("GitReachable").await;
+    assert!(!condition.contains("workflows"), "{condition}");
+    let granted = [&ENOUGH[..], &[("workflows", "write")]].concat();
+    world.github.install_app("acme", "shop", &granted);
+    let (status, closed) = world.post("lead", "/v1/close", &summary).await;
+    assert_eq!(status, 200, "{closed}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_it_is_said_in_words() {
     let world = World::start(vec![]).await;
     let good = json!({"appId": ID, "privateKey": KEY});
