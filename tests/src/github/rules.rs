@@ -35,6 +35,8 @@ pub struct RepositoryRules {
     pub no_branches: Option<String>,
     /// Branches whose names begin so can't be deleted.
     pub no_deletions: Option<String>,
+    /// Branches whose names begin so take only commits with a signature.
+    pub signed: Option<String>,
     /// Number of merges that lose a race: another merge moves the base at the same moment.
     pub base_moves: u32,
 }
@@ -53,6 +55,7 @@ impl Default for RepositoryRules {
             archived: false,
             no_branches: None,
             no_deletions: None,
+            signed: None,
             base_moves: 0,
         }
     }
@@ -77,28 +80,48 @@ impl HostedRepository {
     }
 }
 
-/// Installs, or removes, the hook by which Git itself refuses new branches that the rules forbid. The words are
-/// the real host's, but for the reason in the report, which a hook can't choose.
+/// Installs, or removes, the hook by which Git itself refuses what the rules forbid. The words are the real host's, but
+/// for the reason in the report, which a hook can't choose.
 fn guard_repository(repository: &HostedRepository) -> Result<(), GitHubError> {
     let path = repository.git.dir().join("hooks/pre-receive");
-    let Some(prefix) = &repository.rules.no_branches else {
+    let rules = &repository.rules;
+    let checks = rules.no_branches.as_deref().map(check_creation);
+    let checks: Vec<_> =
+        checks.into_iter().chain(rules.signed.as_deref().map(check_signatures)).collect();
+    if checks.is_empty() {
         return match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         };
-    };
-    let script = format!(
-        "#!/bin/sh\nwhile read -r old new ref; do\n  case $old in *[!0]*) continue ;; esac\n  \
-         case $ref in 'refs/heads/{prefix}'*)\n    \
-         echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n    \
-         echo '- Cannot create ref due to creations being restricted.' >&2\n    exit 1 ;;\n  esac\ndone\n"
-    );
+    }
+    let script =
+        format!("#!/bin/sh\nwhile read -r old new ref; do\n{}done\nexit 0\n", checks.concat());
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(&path, script)?;
     std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
     Ok(())
+}
+
+/// Part of the hook that refuses new branches whose names begin so.
+fn check_creation(prefix: &str) -> String {
+    format!(
+        "  case $old in *[!0]*) ;; *) case $ref in 'refs/heads/{prefix}'*)\n    \
+         echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n    \
+         echo '- Cannot create ref due to creations being restricted.' >&2\n    exit 1 ;;\n  esac ;; esac\n"
+    )
+}
+
+/// Part of the hook that refuses commits without a signature on branches whose names begin so.
+fn check_signatures(prefix: &str) -> String {
+    format!(
+        "  case $ref in 'refs/heads/{prefix}'*)\n    for commit in $(git rev-list \"$new\" --not --all); do\n      \
+         git cat-file commit \"$commit\" | grep -q '^gpgsig' && continue\n      \
+         echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n      \
+         echo '- Commits must have verified signatures.' >&2\n      \
+         echo '  Found 1 violation:' >&2\n      echo \"  $commit\" >&2\n      exit 1\n    done ;;\n  esac\n"
+    )
 }
 
 impl DrivenRepository {

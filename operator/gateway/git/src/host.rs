@@ -146,11 +146,14 @@ impl GitHost {
 
     /// Explains a refusal of a push that a person has to do something about.
     pub(crate) fn explain_refusal(&self, words: &str) -> Option<GitHubError> {
+        let (host, secret) = (self.remote.host.clone(), self.credential.secret().to_owned());
+        if words.contains("must have verified signatures") {
+            return Some(GitHubError::Unsigned { host });
+        }
         if !GitHubError::refuses_workflows(words) {
             return None;
         }
         self.credential.forget();
-        let (host, secret) = (self.remote.host.clone(), self.credential.secret().to_owned());
         Some(GitHubError::Workflows { host, secret, said: String::new() })
     }
 

@@ -71,6 +71,11 @@ pub enum GitHubError {
         /// GitHub's own words, masked and cut.
         said: String,
     },
+    /// A push of commits without a signature.
+    #[error(
+        "{host} takes only signed commits on this branch, and CodeButler can't sign them: let the rules of the repository and its organisation take unsigned commits on branches named `codebutler/**`, or let the account of the credential bypass them. GitHub signs the squash commit of a merge itself"
+    )]
+    Unsigned { host: String },
     /// Status 403.
     #[error(
         "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests{said}"
@@ -302,7 +307,7 @@ impl GitHubError {
 
     /// Returns true if somebody has to change the repository's rules. Its remote is fine.
     pub const fn is_about_rules(&self) -> bool {
-        matches!(self, Self::NoBranch { .. } | Self::Workflows { .. })
+        matches!(self, Self::NoBranch { .. } | Self::Workflows { .. } | Self::Unsigned { .. })
     }
 
     /// Returns true for GitHub's words about a workflow that the credential may not change.
