@@ -45,6 +45,29 @@ pub(super) fn escape_name(name: &str) -> String {
         .collect()
 }
 
+/// A name in the form that file systems of macOS and Windows compare.
+pub(super) fn fold_case(name: &str) -> String {
+    let [composed, _] = unicode_forms(name);
+    composed.to_lowercase()
+}
+
+/// A path that is there, and that would be the same as a new one on macOS and Windows.
+pub(super) fn find_same_name(tree: &WorktreeRoot, at: &LocatedPath) -> Option<PathBuf> {
+    let mut folder = PathBuf::new();
+    for part in Path::new(&at.shown).components() {
+        let wanted = part.as_os_str().to_str()?;
+        let full = tree.root().join(&folder);
+        if full.join(wanted).symlink_metadata().is_err() {
+            let folded = fold_case(wanted);
+            let entries = fs::read_dir(full).ok()?.flatten().take(COMPARED);
+            let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            return names.find(|name| fold_case(name) == folded).map(|name| folder.join(name));
+        }
+        folder.push(wanted);
+    }
+    None
+}
+
 /// A text with accents as parts of their letters, and with accents apart from them.
 pub(super) fn unicode_forms(text: &str) -> [Cow<'_, str>; 2] {
     [

@@ -73,6 +73,7 @@ pub fn write_file(
         [] => encode_new(tree, &at, &args.content)?,
         now => OpenedFile::open(tree, &at, now)?.with_content(&at, &args.content)?,
     };
+    let same = if existed { None } else { names::find_same_name(tree, &at) };
     if let Some(parent) = at.full.parent() {
         fs::create_dir_all(parent).map_err(|e| io_error(&at, "the folder can't be made", &e))?;
     }
@@ -83,6 +84,13 @@ pub fn write_file(
     let mut told = format!("{done} `{}` ({lines} lines)", at.shown);
     for note in &next.notes {
         let _ = write!(told, "\nNote: {note}.");
+    }
+    if let Some(same) = same {
+        let _ = write!(
+            told,
+            "\nNote: `{}` is there already, and a clone on macOS or Windows would hold one of both.",
+            same.display()
+        );
     }
     Ok(told)
 }

@@ -221,6 +221,21 @@ fn write_makes_folders_keeps_modes_and_leaves_no_scratch() {
 }
 
 #[test]
+fn a_new_name_that_differs_in_case_alone_is_said() {
+    let place = place();
+    place.put("README.md", "a\n");
+    let said = place.write("readme.md", "b\n").unwrap();
+    assert!(said.contains("`README.md` is there already"), "{said}");
+    let said = place.write("readme.md", "c\n").unwrap();
+    assert!(!said.contains("there already"), "it is not new: {said}");
+    fs::create_dir(place.tree.root().join("src")).unwrap();
+    let said = place.write("Src/a.rs", "x\n").unwrap();
+    assert!(said.contains("`src` is there already"), "{said}");
+    let said = place.write("src/b.rs", "x\n").unwrap();
+    assert!(!said.contains("there already"), "{said}");
+}
+
+#[test]
 fn a_missing_file_is_answered_with_what_is_called_alike() {
     let place = place();
     for path in ["src/clock.rs", "src/report/mod.rs", "docs/clock.md", "tests/Clock.rs"] {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use git2::{Oid, Repository, RepositoryState, Signature};
 
+use super::cases::describe_clashes;
 use super::clean::differing_files;
 use super::hooks::{HookMoment, name_hooks};
 use super::markers::{refuse_added_markers, refuse_markers, stage_settled};
@@ -105,7 +106,9 @@ pub fn commit_files(
     if merges {
         repo.cleanup_state()?;
     }
-    describe_commit(place, &repo, id, &notes_of(&staged, remade, &message, args))
+    let mut notes = notes_of(&staged, remade, &message, args);
+    notes.extend(describe_clashes(&repo, before, staged.tree)?);
+    describe_commit(place, &repo, id, &notes)
 }
 
 /// Notes on a commit for the model: the index repaired, files left out, and words in the message made harmless.

@@ -7,6 +7,7 @@
 
 mod base;
 mod blame;
+mod cases;
 mod clean;
 mod colliding;
 mod commit;
