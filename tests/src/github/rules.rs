@@ -35,6 +35,8 @@ pub struct RepositoryRules {
     pub no_branches: Option<String>,
     /// Branches whose names begin so can't be deleted.
     pub no_deletions: Option<String>,
+    /// Branches whose names begin so are changed by pull requests only.
+    pub no_pushes: Option<String>,
     /// Branches whose names begin so take only commits with a signature.
     pub signed: Option<String>,
     /// Number of merges that lose a race: another merge moves the base at the same moment.
@@ -55,6 +57,7 @@ impl Default for RepositoryRules {
             archived: false,
             no_branches: None,
             no_deletions: None,
+            no_pushes: None,
             signed: None,
             base_moves: 0,
         }
@@ -85,9 +88,12 @@ impl HostedRepository {
 fn guard_repository(repository: &HostedRepository) -> Result<(), GitHubError> {
     let path = repository.git.dir().join("hooks/pre-receive");
     let rules = &repository.rules;
-    let checks = rules.no_branches.as_deref().map(check_creation);
-    let checks: Vec<_> =
-        checks.into_iter().chain(rules.signed.as_deref().map(check_signatures)).collect();
+    let checks = [
+        rules.no_branches.as_deref().map(check_creation),
+        rules.no_pushes.as_deref().map(check_pushes),
+        rules.signed.as_deref().map(check_signatures),
+    ];
+    let checks: Vec<_> = checks.into_iter().flatten().collect();
     if checks.is_empty() {
         return match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -110,6 +116,15 @@ fn check_creation(prefix: &str) -> String {
         "  case $old in *[!0]*) ;; *) case $ref in 'refs/heads/{prefix}'*)\n    \
          echo \"error: GH013: Repository rule violations found for $ref.\" >&2\n    \
          echo '- Cannot create ref due to creations being restricted.' >&2\n    exit 1 ;;\n  esac ;; esac\n"
+    )
+}
+
+/// Part of the hook that refuses every push to branches whose names begin so.
+fn check_pushes(prefix: &str) -> String {
+    format!(
+        "  case $ref in 'refs/heads/{prefix}'*)\n    \
+         echo \"error: GH006: Protected branch update failed for $ref.\" >&2\n    \
+         echo '- Changes must be made through a pull request.' >&2\n    exit 1 ;;\n  esac\n"
     )
 }
 

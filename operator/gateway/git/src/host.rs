@@ -16,6 +16,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::credential::RemoteCredential;
 use codebutler_gateway_core::dial::{DialTrouble, find_trouble};
 use codebutler_gateway_core::github::GitHubError;
+use codebutler_gateway_core::github::text::one_line;
 use codebutler_gateway_core::remote::Remote;
 use http::StatusCode;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -39,6 +40,18 @@ pub(crate) use self::talk::{PushVerdict, ask_for_update};
 const LFS: &str = "application/vnd.git-lfs+json";
 /// Longest answer about it, in bytes.
 const MAX_LFS: usize = 1024 * 1024;
+
+/// GitHub's words for a branch that takes no push, whatever is in it: a role can't mend that.
+const PROTECTED: [&str; 4] = [
+    "GH006",
+    "must be made through a pull request",
+    "Cannot update this protected ref",
+    "Required status check",
+];
+/// Words for a push that such a branch takes once the role has put its commits on top, one by one.
+const MENDABLE: [&str; 2] = ["force-push", "must not contain merge commits"];
+/// Most characters of these words that people are told.
+const MAX_SAID: usize = 290;
 
 /// Longest time for a piece of a pack to be taken by its reader.
 const TAKEN: Duration = Duration::from_mins(10);
@@ -144,11 +157,14 @@ impl GitHost {
         &self.remote.host
     }
 
-    /// Explains a refusal of a push that a person has to do something about.
+    /// Explains a refusal of a push that a person has to do something about. `words`: the host's, masked.
     pub(crate) fn explain_refusal(&self, words: &str) -> Option<GitHubError> {
         let (host, secret) = (self.remote.host.clone(), self.credential.secret().to_owned());
         if words.contains("must have verified signatures") {
             return Some(GitHubError::Unsigned { host });
+        }
+        if is_protected(words) {
+            return Some(GitHubError::Protected { host, said: one_line(words, MAX_SAID) });
         }
         if !GitHubError::refuses_workflows(words) {
             return None;
@@ -391,6 +407,12 @@ impl GitHost {
     }
 }
 
+/// True for words about a branch that takes no push of anybody's.
+fn is_protected(words: &str) -> bool {
+    let says = |part: &&str| words.contains(*part);
+    !MENDABLE.iter().any(says) && PROTECTED.iter().any(says)
+}
+
 fn basic_auth(token: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("x-access-token:{token}")))
 }
@@ -412,4 +434,24 @@ fn host_complaint(status: StatusCode, host: &str, secret: &str) -> Option<HostEr
         status => return Some(HostError::Status(host.to_owned(), status)),
     };
     Some(HostError::Repo(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_role_can_not_mend_is_a_branch_that_takes_no_push() {
+        let of_branch =
+            "error: GH006: Protected branch update failed for refs/heads/codebutler/t.\n";
+        for (words, is_closed) in [
+            ("Changes must be made through a pull request.", true),
+            ("Required status check \"ci\" is expected.", true),
+            ("Cannot force-push to this branch", false),
+            ("This branch must not contain merge commits.", false),
+        ] {
+            assert_eq!(is_protected(&format!("{of_branch}error: {words}")), is_closed, "{words}");
+        }
+        assert!(!is_protected("error: GH013: - Push cannot contain secrets"));
+    }
 }

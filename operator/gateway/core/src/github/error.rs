@@ -76,6 +76,15 @@ pub enum GitHubError {
         "{host} takes only signed commits on this branch, and CodeButler can't sign them: let the rules of the repository and its organisation take unsigned commits on branches named `codebutler/**`, or let the account of the credential bypass them. GitHub signs the squash commit of a merge itself"
     )]
     Unsigned { host: String },
+    /// A push to a branch that rules protect.
+    #[error(
+        "{host} lets nobody push to this branch. It says: “{said}”. Let the branch protection and the rulesets of the repository and its organisation allow pushes to branches named `codebutler/**`, or let the account of the credential bypass them"
+    )]
+    Protected {
+        host: String,
+        /// GitHub's own words, masked and cut.
+        said: String,
+    },
     /// Status 403.
     #[error(
         "{host} does not let the token of Secret `{secret}` do this: give it read and write access to contents and pull requests{said}"
@@ -307,7 +316,13 @@ impl GitHubError {
 
     /// Returns true if somebody has to change the repository's rules. Its remote is fine.
     pub const fn is_about_rules(&self) -> bool {
-        matches!(self, Self::NoBranch { .. } | Self::Workflows { .. } | Self::Unsigned { .. })
+        matches!(
+            self,
+            Self::NoBranch { .. }
+                | Self::Workflows { .. }
+                | Self::Unsigned { .. }
+                | Self::Protected { .. }
+        )
     }
 
     /// Returns true for GitHub's words about a workflow that the credential may not change.

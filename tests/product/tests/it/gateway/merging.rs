@@ -205,22 +205,28 @@ async fn a_branch_that_a_ruleset_keeps_is_named_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_rule_that_wants_signed_commits_is_told_to_the_role_and_to_people() {
-    let world = World::start(Vec::new()).await;
-    world.approve_plan().await;
-    let folder = world.clone("coder").await;
-    let signed = |rules: &mut RepositoryRules| rules.signed = Some("codebutler/".to_owned());
-    world.remote.set_rules(signed).await.unwrap();
-    let push = ["push", "-q", "origin", &world.branch];
-    let refused = world.refused("coder", &folder, &push).await;
-    for words in ["must have verified signatures", "CodeButler can't sign them", "`codebutler/**`"]
-    {
-        assert!(refused.contains(words), "{refused}");
+async fn a_rule_that_no_role_can_satisfy_is_told_to_the_role_and_to_people() {
+    let own = || Some("codebutler/".to_owned());
+    let signed = RepositoryRules { signed: own(), ..RepositoryRules::default() };
+    let protected = RepositoryRules { no_pushes: own(), ..RepositoryRules::default() };
+    for (set, said, told_as) in [
+        (signed, "must have verified signatures", "CodeButler can't sign them"),
+        (protected, "GH006: Protected branch update failed", "lets nobody push to this branch"),
+    ] {
+        let world = World::start(Vec::new()).await;
+        world.approve_plan().await;
+        let folder = world.clone("coder").await;
+        world.remote.set_rules(|rules| *rules = set).await.unwrap();
+        let push = ["push", "-q", "origin", &world.branch];
+        let refused = world.refused("coder", &folder, &push).await;
+        for words in [said, told_as, "`codebutler/**`"] {
+            assert!(refused.contains(words), "{refused}");
+        }
+        eventually("the thread is told", || async { told(&world, told_as) == 1 }).await;
+        world.remote.set_rules(|rules| *rules = RepositoryRules::default()).await.unwrap();
+        world.ok("coder", &folder, &push).await;
+        assert_eq!(told(&world, told_as), 1, "once");
     }
-    eventually("the thread is told", || async { told(&world, "can't sign them") == 1 }).await;
-    world.remote.set_rules(|rules| rules.signed = None).await.unwrap();
-    world.ok("coder", &folder, &push).await;
-    assert_eq!(told(&world, "can't sign them"), 1, "once");
 }
 
 #[tokio::test]
