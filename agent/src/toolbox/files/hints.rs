@@ -1,4 +1,4 @@
-//! Hints of a repository on a file's encoding, from `.gitattributes` and `.editorconfig`.
+//! Hints of a repository on a file's encoding and line ends, from `.gitattributes` and `.editorconfig`.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read as _;
@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use codebutler_textform::FormHints;
-use ec4rs::property::Charset;
-use ec4rs::{ConfigParser, Properties, PropertiesSource as _};
+use ec4rs::property::{Charset, EndOfLine};
+use ec4rs::{ConfigParser, Properties, PropertiesSource as _, PropertyKey, PropertyValue};
 use git2::{AttrCheckFlags, AttrValue, Config, Repository, RepositoryOpenFlags};
 use nix::fcntl::OFlag;
 
@@ -29,8 +29,8 @@ impl EncodingHints {
     pub(super) fn find(tree: &WorktreeRoot, at: &LocatedPath) -> Self {
         let Ok(inside) = at.full.strip_prefix(tree.root()) else { return Self::default() };
         Self {
-            attribute: read_attribute(tree.root(), inside),
-            charset: read_charset(tree.root(), inside),
+            attribute: read_attribute(tree.root(), inside, "working-tree-encoding"),
+            charset: read_property::<Charset>(tree.root(), inside).map(|one| one.to_string()),
         }
     }
 
@@ -49,7 +49,14 @@ impl EncodingHints {
     }
 }
 
-fn read_attribute(root: &Path, inside: &Path) -> Option<String> {
+/// Returns true if `.editorconfig` asks for CRLF at the ends of a file's lines, and Git would not take that back.
+pub(super) fn wants_crlf(tree: &WorktreeRoot, at: &LocatedPath) -> bool {
+    let Ok(inside) = at.full.strip_prefix(tree.root()) else { return false };
+    read_property::<EndOfLine>(tree.root(), inside) == Some(EndOfLine::CrLf)
+        && read_attribute(tree.root(), inside, "eol").as_deref() != Some("lf")
+}
+
+fn read_attribute(root: &Path, inside: &Path, name: &str) -> Option<String> {
     // A file that is not plain would be waited for, or read without end.
     control::check_git(&root.join(".git")).ok()?;
     for folder in inside.ancestors().skip(1) {
@@ -59,24 +66,25 @@ fn read_attribute(root: &Path, inside: &Path) -> Option<String> {
     let repo = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, nothing).ok()?;
     // A configuration that lies in the worktree may name other files of attributes.
     repo.set_config(&Config::new().ok()?).ok()?;
-    let found =
-        repo.get_attr(inside, "working-tree-encoding", AttrCheckFlags::FILE_THEN_INDEX).ok()?;
+    let found = repo.get_attr(inside, name, AttrCheckFlags::FILE_THEN_INDEX).ok()?;
     match AttrValue::from_string(found) {
-        AttrValue::String(encoding) => Some(encoding.to_owned()),
+        AttrValue::String(value) => Some(value.to_owned()),
         _ => None,
     }
 }
 
 /// As the nearest `.editorconfig` has it, up to one that calls itself the root or to the worktree's.
-fn read_charset(root: &Path, inside: &Path) -> Option<String> {
+fn read_property<T: PropertyKey + PropertyValue>(root: &Path, inside: &Path) -> Option<T> {
     for folder in inside.ancestors().skip(1) {
         let mut properties = Properties::new();
         let Some(mut config) = open_config(&root.join(folder)) else { continue };
         let path = inside.strip_prefix(folder).unwrap_or(inside);
         // Lines before a malformed one have been applied, and count.
         let _ = config.apply_to(&mut properties, path);
-        if let Ok(charset) = properties.get::<Charset>() {
-            return Some(charset.to_string());
+        let value = properties.get_raw::<T>();
+        // The nearest counts, also `unset` or a word that nobody knows.
+        if !value.is_unset() {
+            return value.parse::<T>().ok();
         }
         if config.is_root {
             return None;

@@ -10,7 +10,7 @@ use codebutler_textform::{
 
 use super::super::ToolError;
 use super::super::paths::{LocatedPath, WorktreeRoot};
-use super::hints::EncodingHints;
+use super::hints::{EncodingHints, wants_crlf};
 
 /// Beginning of a Git LFS pointer, which stands for the real file.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
@@ -163,8 +163,23 @@ impl OpenedFile {
     }
 }
 
-/// The content of a file that is not there yet, in the encoding that the repository asks for.
+/// The content of a file that is not there yet, in the encoding and with the line ends that the repository asks for.
 pub(super) fn encode_new(
+    tree: &WorktreeRoot,
+    at: &LocatedPath,
+    content: &str,
+) -> Result<NextContent, ToolError> {
+    // A script that names its interpreter is none with a carriage return behind that name.
+    let is_open = content.contains('\n') && !content.contains('\r') && !content.starts_with("#!");
+    if !is_open || is_notebook_path(&at.full) || !wants_crlf(tree, at) {
+        return encode_text(tree, at, content);
+    }
+    let mut next = encode_text(tree, at, &content.replace('\n', "\r\n"))?;
+    next.notes.push("written with CRLF line ends, as `.editorconfig` asks for".to_owned());
+    Ok(next)
+}
+
+fn encode_text(
     tree: &WorktreeRoot,
     at: &LocatedPath,
     content: &str,

@@ -275,6 +275,35 @@ fn a_notebook_is_edited_by_its_cells() {
 }
 
 #[test]
+fn a_new_file_has_the_line_ends_that_the_repository_asks_for() {
+    let f = GitFixture::new();
+    crate::toolbox::git::prepare_worktree(&f.place).unwrap();
+    let tree = WorktreeRoot::open(&f.place.tree()).unwrap();
+    let place = Place { dir: tempfile::tempdir().unwrap(), tree, seen: SeenFiles::default() };
+    place.put(".editorconfig", "root = true\n[*]\nend_of_line = crlf\n[*.md]\nend_of_line = lf\n");
+    place.put(".gitattributes", "*.lf text eol=lf\n");
+    let told = place.write("a.cs", "one\ntwo\n").unwrap();
+    assert!(told.contains("CRLF line ends, as `.editorconfig` asks for"), "{told}");
+    assert_eq!(place.bytes("a.cs"), b"one\r\ntwo\r\n");
+    for (path, content) in
+        [("a.md", "one\n"), ("a.lf", "one\n"), ("run", "#!/bin/sh\n"), ("b.cs", "one\r\n")]
+    {
+        let told = place.write(path, content).unwrap();
+        assert!(!told.contains("editorconfig"), "{path}: {told}");
+        assert_eq!(place.bytes(path), content.as_bytes(), "{path}");
+    }
+    // A folder may take it back.
+    fs::create_dir(place.tree.root().join("unix")).unwrap();
+    place.put("unix/.editorconfig", "[*]\nend_of_line = unset\n");
+    place.write("unix/a.cs", "one\n").unwrap();
+    assert_eq!(place.bytes("unix/a.cs"), b"one\n");
+    // A file that is there keeps its own.
+    place.put("old.cs", "one\n");
+    place.write("old.cs", "one\ntwo\n").unwrap();
+    assert_eq!(place.bytes("old.cs"), b"one\ntwo\n");
+}
+
+#[test]
 fn what_the_repository_says_of_encodings_counts() {
     let f = GitFixture::new();
     crate::toolbox::git::prepare_worktree(&f.place).unwrap();
