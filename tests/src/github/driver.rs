@@ -109,6 +109,7 @@ impl GitHubServer {
             owner: owner.to_owned(),
             name: name.to_owned(),
             default_branch: default_branch.to_owned(),
+            renamed: BTreeMap::new(),
             created_at: Timestamp::now(),
             git: git.clone(),
             pulls: BTreeMap::new(),

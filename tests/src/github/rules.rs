@@ -162,6 +162,7 @@ impl DrivenRepository {
     pub async fn rename_branch(&self, from: &str, to: &str) -> Result<(), GitHubError> {
         self.with(async |repository| {
             repository.git.run(&["branch", "-m", from, to]).await?;
+            repository.renamed.insert(from.to_owned(), to.to_owned());
             if repository.default_branch == from {
                 to.clone_into(&mut repository.default_branch);
             }

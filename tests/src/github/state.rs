@@ -17,6 +17,8 @@ pub(super) struct HostedRepository {
     pub owner: String,
     pub name: String,
     pub default_branch: String,
+    /// Names that branches have now, by the ones that they had.
+    pub renamed: BTreeMap<String, String>,
     pub created_at: Timestamp,
     pub git: BareRepository,
     pub pulls: BTreeMap<u64, HostedPull>,

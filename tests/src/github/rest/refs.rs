@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -49,7 +49,13 @@ pub(super) async fn read_branch(
     let mut all = shared.repositories.lock().await;
     let repo = find_repository(&mut all, &path.owner, &path.repo)?;
     let missing = || ApiError::new(StatusCode::NOT_FOUND, "Branch not found");
-    let sha = repo.git.branch(&path.name).await.ok_or_else(missing)?;
+    let Some(sha) = repo.git.branch(&path.name).await else {
+        let now = repo.renamed.get(&path.name).ok_or_else(missing)?;
+        let place = caller.urls.api(&format!("/repos/{}/branches/{now}", repo.full_name()));
+        let body = json!({"message": "Moved Permanently", "url": place});
+        let moved = (StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, place)], Json(body));
+        return Ok(moved.into_response());
+    };
     let commit = repo.git.log(&sha, 1).await?.pop().ok_or_else(missing)?;
     let commit = json::commit_json(&caller.urls, repo, &commit);
     Ok(Json(json::branch_json(&caller.urls, repo, &path.name, &commit)).into_response())

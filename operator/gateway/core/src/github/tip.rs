@@ -16,6 +16,7 @@ pub struct BranchTip {
 
 #[derive(Deserialize)]
 struct TipBranch {
+    name: String,
     commit: TipCommit,
 }
 
@@ -44,8 +45,10 @@ impl GitHub {
         let answer = self.client.get(&self.client.repo(&branch_path("branches", branch))).await?;
         match answer.status {
             StatusCode::OK => {
-                let TipBranch { commit } = read_answer(&answer)?;
-                Ok(Some(BranchTip { commit: commit.sha, tree: commit.commit.tree.sha }))
+                let TipBranch { name, commit } = read_answer(&answer)?;
+                let tip = BranchTip { commit: commit.sha, tree: commit.commit.tree.sha };
+                // From a name that a branch had before, GitHub leads on to the one that it has now.
+                Ok((name == branch).then_some(tip))
             }
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(self.client.complain(&answer)),

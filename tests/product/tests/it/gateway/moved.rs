@@ -1,5 +1,7 @@
 //! Repositories that are not where they were, or can't be changed any more.
 
+use codebutler_gateway_core::github::GitHub;
+
 use super::World;
 
 #[tokio::test]
@@ -52,6 +54,19 @@ async fn an_archived_repository_is_told_as_that() {
     assert!(world.condition("GitReachable").await.contains("is archived"));
     world.remote.set_rules(|rules| rules.archived = false).await.unwrap();
     assert_eq!(world.get("coder", "/v1/session").await.0, 200, "it goes on");
+}
+
+#[tokio::test]
+async fn a_branch_is_not_found_under_the_name_that_it_had_before() {
+    let world = World::start(Vec::new()).await;
+    let github = GitHub::of(&world.gateway.work.context, &world.repo().await).await.unwrap();
+    let tip = async |branch: &str| github.tip(branch).await.unwrap().map(|tip| tip.commit);
+    assert_eq!(tip("main").await, world.remote.head("main").await);
+    world.remote.rename_branch("main", "trunk").await.unwrap();
+    assert_eq!(tip("main").await, None);
+    let led = world.github.seen().iter().any(|seen| seen.path.ends_with("/branches/trunk"));
+    assert!(led, "GitHub leads on to the new name");
+    assert_eq!(tip("trunk").await, world.remote.head("trunk").await);
 }
 
 #[tokio::test]
