@@ -49,11 +49,13 @@ impl Agent {
                 return Ok(None);
             }
         };
-        let WorktreeLeftover { committed, unpushed, left, hooks, conflict } = kept;
+        let WorktreeLeftover { committed, unpushed, left, notes, conflict } = kept;
         self.tell_of_left(&left).await?;
+        let notes = (!notes.is_empty()).then(|| format!("[CodeButler] {notes}."));
         if !unpushed {
-            return Ok((!left.is_empty())
-                .then(|| format!("[CodeButler] Your run ended with files {}", in_none(&left))));
+            let left = (!left.is_empty())
+                .then(|| format!("[CodeButler] Your run ended with files {}", in_none(&left)));
+            return Ok(join_notes(notes, left));
         }
         let commit = match self.answered(ToolboxRequest::Head).await? {
             ToolboxReply::Text(commit) => commit,
@@ -62,10 +64,12 @@ impl Agent {
         let deadline = RunDeadline::after(LIMIT, &self.tools.builds.waits);
         // A stop is handled by the successor; what is committed is not lost.
         let Ok(pushed) = self.bounded(&deadline, self.tools.push(&commit)).await else {
-            return Ok(None);
+            return Ok(notes);
         };
         match pushed {
-            Ok(PushResult::Conflict(why)) => Ok(Some(not_pushed(committed, &why, &left))),
+            Ok(PushResult::Conflict(why)) => {
+                Ok(join_notes(notes, Some(not_pushed(committed, &why, &left))))
+            }
             Ok(PushResult::Done(done)) => {
                 let run = self.transcript.state().run().map(|run| run.id.clone());
                 let what = if committed { &message } else { "commits of the run" };
@@ -80,9 +84,7 @@ impl Agent {
                          committed as `{message}` and pushed."
                     ));
                 }
-                if !hooks.is_empty() {
-                    told.push(format!("[CodeButler] {hooks}."));
-                }
+                told.extend(notes);
                 if !conflict.is_empty() {
                     self.tell_of_conflict(&conflict).await?;
                     told.push(format!(
@@ -98,7 +100,7 @@ impl Agent {
             Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
                 // Takes our commit back: it must not keep what a push was refused for.
                 self.tools.toolbox.ask(ToolboxRequest::TakeBack { message }).await?;
-                self.not_kept(committed, &why, &left).await
+                Ok(join_notes(notes, self.not_kept(committed, &why, &left).await?))
             }
             Err(ToolFailure::Closed) => Err(RunError::Closed),
             Err(ToolFailure::Gateway(error)) => Err(RunError::Gateway(error)),
@@ -151,6 +153,12 @@ impl Agent {
         }
         Ok(Some(not_pushed(committed, &why, left)))
     }
+}
+
+/// Puts what had to be mended before what else the role is told: nobody says it again.
+fn join_notes(notes: Option<String>, told: Option<String>) -> Option<String> {
+    let all: Vec<String> = notes.into_iter().chain(told).collect();
+    (!all.is_empty()).then(|| all.join("\n"))
 }
 
 /// Text for the role about work that is not pushed.

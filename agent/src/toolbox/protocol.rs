@@ -349,8 +349,8 @@ pub struct WorktreeLeftover {
     pub unpushed: bool,
     /// Files that differ and are in no commit, with the reasons; empty if there are none.
     pub left: String,
-    /// A sentence on hooks that the commit was made without, if the run was not told of them before.
-    pub hooks: String,
+    /// Sentences on an index that was made again, and on hooks that the run was not told of before.
+    pub notes: String,
     /// A file that holds both sides of a conflict in what the remote lacks; empty if there is none.
     pub conflict: String,
 }

@@ -11,7 +11,7 @@ use crate::toolbox::ToolError;
 
 /// Returns true if no tracked file differs from HEAD. Untracked files don't count.
 pub(super) fn is_clean(place: &GitSite, repo: &Repository) -> Result<bool, ToolError> {
-    let (index, _) = open_index(repo)?;
+    let index = open_index(repo)?;
     let tree = repo.head()?.peel_to_tree()?;
     let staged = repo.diff_tree_to_index(Some(&tree), Some(&index), None)?;
     if index.has_conflicts() || staged.deltas().len() > 0 {
@@ -41,7 +41,7 @@ pub(super) fn differing_files(
     place: &GitSite,
     repo: &Repository,
 ) -> Result<Vec<String>, ToolError> {
-    let (index, _) = open_index(repo)?;
+    let index = open_index(repo)?;
     let tree = repo.head()?.peel_to_tree()?;
     let staged = repo.diff_tree_to_index(Some(&tree), Some(&index), None)?;
     let staged = staged.deltas().filter_map(|delta| {

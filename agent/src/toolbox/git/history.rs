@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::prepare::fork_point;
 use super::proof::tree_of_files;
-use super::worktree::{WorktreeScanner, open_index};
+use super::worktree::{WorktreeScanner, open_index, take_index_note};
 use super::{GitSite, short_id};
 use crate::tool_args as args;
 use crate::toolbox::ToolError;
@@ -270,10 +270,10 @@ pub fn show_diff(
         }
     }
     let from = repo.find_commit(base)?.tree()?;
-    let (_, remade) = {
+    {
         let _lock = place.lock()?;
-        open_index(&repo)?
-    };
+        open_index(&repo)?;
+    }
     // libgit2 takes what a sparse checkout leaves out for deleted, and other encodings for changes.
     let diff = if WorktreeScanner::new(&repo, &place.work).is_plain()? {
         repo.diff_tree_to_workdir_with_index(Some(&from), Some(&mut options))?
@@ -281,13 +281,13 @@ pub fn show_diff(
         let files = tree_of_files(place, &place.open()?)?;
         repo.diff_tree_to_tree(Some(&from), Some(&repo.find_tree(files)?), Some(&mut options))?
     };
+    let remade = take_index_note(&repo).map_or(String::new(), |remade| format!("{remade}\n"));
     if diff.deltas().len() == 0 {
-        return Ok(format!("no difference from {}", short_id(base)));
+        return Ok(format!("{remade}no difference from {}", short_id(base)));
     }
     let patch = text_of(&diff)?;
     let stats = diff.stats()?;
     let (files, plus, minus) = (stats.files_changed(), stats.insertions(), stats.deletions());
-    let remade = remade.map_or(String::new(), |remade| format!("{remade}\n"));
     let head =
         format!("{remade}{files} file(s) changed since {}, +{plus} −{minus}\n", short_id(base));
     Ok(head + &head_and_tail(&patch, MAX_DIFF))

@@ -135,7 +135,7 @@ pub(super) fn bring_file(
 
 /// The index knows them as they are committed, or they would look deleted.
 pub(super) fn stage_blobs(repo: &Repository, blobs: &[(&str, Oid)]) -> Result<(), ToolError> {
-    let (mut index, _) = open_index(repo)?;
+    let mut index = open_index(repo)?;
     for (path, id) in blobs {
         // A sparse checkout may leave the folder out.
         let known = index.get_path(Path::new(path), 0).map_or(0, |entry| entry.flags_extended);

@@ -11,6 +11,7 @@ use super::seen::last_seen;
 use super::worktree::{
     FlagUse, LeftWhy, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeScanner,
     index_written, intents_left_out, move_entries, name_left, open_index, stage_changes,
+    take_index_note,
 };
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::WorktreeLeftover;
@@ -28,7 +29,7 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
         return Err(ToolError::refused("a merge or rebase is in progress in the worktree"));
     }
     let head = repo.find_commit(place.head_on_branch(&repo)?)?;
-    let (mut index, _) = open_index(&repo)?;
+    let mut index = open_index(&repo)?;
     if index.has_conflicts() {
         return Err(ToolError::refused("files in the worktree are in conflict"));
     }
@@ -62,13 +63,15 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
         },
     };
     let hooks = committed.then(|| name_hooks(place, HookMoment::CommitAndPush)).flatten();
+    let notes = take_index_note(&repo).into_iter().chain(hooks);
+    let notes: Vec<String> = notes.map(|note| note.trim_end_matches('.').to_owned()).collect();
     let conflict = unpushed.then(|| find_conflict(place, &repo, own)).flatten();
     let conflict = conflict.map(|(path, line)| format!("`{path}` (from line {line} on)"));
     Ok(WorktreeLeftover {
         committed,
         unpushed,
         left,
-        hooks: hooks.unwrap_or_default(),
+        notes: notes.join(". "),
         conflict: conflict.unwrap_or_default(),
     })
 }
@@ -127,7 +130,7 @@ fn unstage_commit(
     options.include_typechange(true);
     let (from, to) = (tip.tree()?, before.tree()?);
     let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), Some(&mut options))?;
-    let (mut index, _) = open_index(repo)?;
+    let mut index = open_index(repo)?;
     move_entries(&mut index, &diff)?;
     Ok(index.write()?)
 }

@@ -16,7 +16,9 @@ use super::seen::{add_note, keep_commit, last_seen, note_seen, write_note};
 use super::sparse::{check_out_wanted, discard_outdated};
 use super::taking::{TakenOver, put_on_top};
 use super::unclaimed::{CloneMark, append_upstream, discard_clone, open_at, sweep_discarded};
-use super::worktree::{MoveOutcome, WorktreeScanner, encode_files, move_files, open_index};
+use super::worktree::{
+    MoveOutcome, WorktreeScanner, encode_files, move_files, open_index, take_index_note,
+};
 use super::{GitSite, short_id, tracking_ref};
 use crate::relay::public_url;
 use crate::toolbox::ToolError;
@@ -48,7 +50,7 @@ pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, 
     remove_stale_locks(&place.tree().join(".git"));
     let repo = place.open()?;
     let branches = place.fetch(&repo)?;
-    let (_, remade) = open_index(&repo)?;
+    open_index(&repo)?;
     let done = match (branches.own, last_seen(place, &repo)) {
         (None, Some(known)) => {
             let why = describe_missing(place, &repo, known, &branches);
@@ -57,6 +59,7 @@ pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, 
         }
         _ => update_worktree(place, &repo),
     }?;
+    let remade = take_index_note(&repo);
     let done = remade.map_or_else(|| done.clone(), |remade| format!("{done}. {remade}"));
     Ok(if repaired.is_empty() {
         done
@@ -69,7 +72,7 @@ pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, 
 fn repair_worktree(place: &GitSite) -> Vec<String> {
     let tree = place.tree();
     let mut done = control::repair_git(&tree.join(".git"), &place.hello.branch);
-    let index = place.open().and_then(|repo| Ok(open_index(&repo)?.0));
+    let index = place.open().and_then(|repo| open_index(&repo));
     let is_link = |path: &Path| {
         let entry = index.as_ref().ok().and_then(|index| index.get_path(path, 0));
         entry.is_some_and(|entry| entry.mode == u32::from(FileMode::Link))

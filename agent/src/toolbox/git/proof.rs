@@ -87,7 +87,7 @@ pub fn touched_files(place: &GitSite) -> Result<Vec<String>, ToolError> {
 /// checkout leaves out is as HEAD has it. Of Git's own index only the names are believed: they say what is tracked.
 pub(super) fn tree_of_files(place: &GitSite, repo: &Repository) -> Result<Oid, ToolError> {
     // `repo` may look at a copy, and may have been given another index.
-    let (staged, _) = open_index(&place.open()?)?;
+    let staged = open_index(&place.open()?)?;
     let mut index = Index::new()?;
     if staged.has_conflicts() {
         index.read_tree(&repo.head()?.peel_to_tree()?)?;

@@ -302,7 +302,7 @@ fn tell_unmarked(tree: &Path, files: &[String]) -> String {
 }
 
 fn under_way(repo: &mut Repository) -> Result<UpdateOutcome, ToolError> {
-    let files = conflicting_files(&open_index(repo)?.0)?;
+    let files = conflicting_files(&open_index(repo)?)?;
     let left = if files.is_empty() { "none any more".to_owned() } else { name_files(&files) };
     let why = format!(
         "a merge is under way already; files to be settled: {left}. Edit them, run the tests, then GitCommit \

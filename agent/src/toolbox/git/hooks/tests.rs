@@ -130,11 +130,11 @@ fn each_answer_names_the_hooks_that_its_call_did_not_run() {
 fn work_in_progress_and_pages_are_not_committed_past_hooks_in_silence() {
     let f = fixture();
     f.write(".git/hooks/pre-commit", "");
-    assert_eq!(keep_leftover(&f.place, "Work").unwrap().hooks, "", "nothing was committed");
+    assert_eq!(keep_leftover(&f.place, "Work").unwrap().notes, "", "nothing was committed");
     f.write("a", "1");
     f.write(".git/hooks/pre-push", "");
     let kept = keep_leftover(&f.place, "Work").unwrap();
-    assert!(kept.hooks.contains("(`.git/hooks/pre-commit`, `.git/hooks/pre-push`)"), "{kept:?}");
+    assert!(kept.notes.contains("(`.git/hooks/pre-commit`, `.git/hooks/pre-push`)"), "{kept:?}");
     assert!(!push(&f).contains(HOOKS_NOT_RUN));
 
     let f = fixture();

@@ -183,11 +183,21 @@ fn an_index_that_cant_be_read_is_made_again_and_said() {
         assert_eq!(git(&f, &["status", "--porcelain"]), "", "{name}");
         break_it(&f);
         f.write("src/a", "again\n");
-        assert!(keep_leftover(&f.place, "Work").unwrap().committed, "{name}");
+        let kept = keep_leftover(&f.place, "Work").unwrap();
+        assert!(kept.committed && kept.notes.contains("made again"), "{name}: {kept:?}");
         assert_eq!(committed(&f), "src/a", "{name}");
         break_it(&f);
-        prepare_worktree(&f.place).unwrap();
+        let said = prepare_worktree(&f.place).unwrap();
+        assert!(said.contains("made again"), "{name}: {said}");
         assert_eq!(find_standing(&f.place, None).unwrap().uncommitted, [""; 0], "{name}");
+        f.write("src/a", "once more\n");
+        let said = commit(&f, None).unwrap();
+        assert!(!said.contains("made again"), "it is said once: {name}: {said}");
+        break_it(&f);
+        snapshot_tree(&f.place, &f.place.tree()).unwrap();
+        f.write("src/a", "and again\n");
+        let said = commit(&f, None).unwrap();
+        assert!(said.contains("made again"), "by whoever can: {name}: {said}");
     }
 }
 

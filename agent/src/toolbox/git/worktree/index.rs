@@ -1,8 +1,10 @@
 //! Git's index, which commands write: one that libgit2 can't read is made again from the last commit.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use git2::{ErrorClass, Index, IndexEntry, Oid, Repository};
 
@@ -21,9 +23,26 @@ pub(crate) const STAGE: u16 = 0x3000;
 /// Old indexes that are kept.
 const MAX_KEPT: u32 = 100;
 
-/// The index as it lies on disk, and a sentence if it had to be made again. Nothing in it is the only copy of
-/// a file; what was staged otherwise than it is in the worktree stays in the old index, which is kept.
-pub(crate) fn open_index(repo: &Repository) -> Result<(Index, Option<String>), ToolError> {
+/// Sentences on indexes that were made again, until they are told, by the folders of their repositories.
+static UNTOLD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+
+/// The index as it lies on disk, or made again. Nothing in it is the only copy of a file; what was staged otherwise than it
+/// is in the worktree stays in the old index, which is kept.
+pub(crate) fn open_index(repo: &Repository) -> Result<Index, ToolError> {
+    let (index, made) = read_or_rebuild(repo)?;
+    if let Some(made) = made {
+        let mut untold = UNTOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.insert(repo.path().to_owned(), made);
+    }
+    Ok(index)
+}
+
+/// A sentence for the role if the index had to be made again since the last one: whoever takes it has to say it.
+pub(crate) fn take_index_note(repo: &Repository) -> Option<String> {
+    UNTOLD.lock().unwrap_or_else(PoisonError::into_inner).remove(repo.path())
+}
+
+fn read_or_rebuild(repo: &Repository) -> Result<(Index, Option<String>), ToolError> {
     let path = repo.path().join("index");
     let why = match read_index(repo) {
         Ok(index) if path.exists() || repo.head().is_err() => return Ok((index, None)),

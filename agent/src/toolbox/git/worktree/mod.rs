@@ -21,6 +21,7 @@ pub(super) use cone::{cone_folders, cone_patterns};
 pub(super) use content::is_stored_as;
 pub(super) use index::{
     ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index, skip_sparse,
+    take_index_note,
 };
 pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
 pub(super) use more::check_out_more;

@@ -24,7 +24,7 @@ pub(crate) fn check_out_more(
 ) -> Result<(), ToolError> {
     let sparse = SparseCheckout::of(patterns);
     let root = repo.workdir().unwrap_or(Path::new("")).to_owned();
-    let (index, _) = open_index(repo)?;
+    let index = open_index(repo)?;
     let left_out = index.iter().filter(|entry| entry.flags_extended & SKIP != 0);
     let wanted = left_out.filter(|entry| sparse.holds(&entry.path));
     let wanted = wanted.map(|entry| PathBuf::from(OsStr::from_bytes(&entry.path)));
