@@ -11,7 +11,7 @@ use super::markers::{refuse_added_markers, refuse_markers, stage_settled};
 use super::opening::unfinished_error;
 use super::staging::{StagedCommit, stage_all, stage_named};
 use super::update::other_parents;
-use super::worktree::{WorktreeScanner, name_left, open_index, take_index_note};
+use super::worktree::{WorktreeScanner, name_left, open_index, take_mended_note};
 use super::{GitSite, short_id};
 use crate::tool_args as args;
 use crate::toolbox::ToolError;
@@ -106,7 +106,7 @@ pub fn commit_files(
     if merges {
         repo.cleanup_state()?;
     }
-    let mut notes = notes_of(&staged, take_index_note(&repo), &message, args);
+    let mut notes = notes_of(&staged, take_mended_note(&repo), &message, args);
     notes.extend(describe_clashes(&repo, before, staged.tree)?);
     describe_commit(place, &repo, id, &notes)
 }

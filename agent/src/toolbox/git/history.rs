@@ -8,7 +8,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::prepare::fork_point;
 use super::proof::tree_of_files;
-use super::worktree::{WorktreeScanner, open_index, take_index_note};
+use super::worktree::{WorktreeScanner, open_index, take_mended_note};
 use super::{GitSite, short_id};
 use crate::tool_args as args;
 use crate::toolbox::ToolError;
@@ -281,7 +281,7 @@ pub fn show_diff(
         let files = tree_of_files(place, &place.open()?)?;
         repo.diff_tree_to_tree(Some(&from), Some(&repo.find_tree(files)?), Some(&mut options))?
     };
-    let remade = take_index_note(&repo).map_or(String::new(), |remade| format!("{remade}\n"));
+    let remade = take_mended_note(&repo).map_or(String::new(), |remade| format!("{remade}\n"));
     if diff.deltas().len() == 0 {
         return Ok(format!("{remade}no difference from {}", short_id(base)));
     }

@@ -11,7 +11,7 @@ use super::seen::last_seen;
 use super::worktree::{
     FlagUse, LeftWhy, NewFile, NewFileVerdict, ScanRules, ScanScope, WorktreeScanner,
     index_written, intents_left_out, move_entries, name_left, open_index, stage_changes,
-    take_index_note,
+    take_mended_note,
 };
 use crate::toolbox::ToolError;
 use crate::toolbox::protocol::WorktreeLeftover;
@@ -63,7 +63,7 @@ pub fn keep_leftover(place: &GitSite, message: &str) -> Result<WorktreeLeftover,
         },
     };
     let hooks = committed.then(|| name_hooks(place, HookMoment::CommitAndPush)).flatten();
-    let notes = take_index_note(&repo).into_iter().chain(hooks);
+    let notes = take_mended_note(&repo).into_iter().chain(hooks);
     let notes: Vec<String> = notes.map(|note| note.trim_end_matches('.').to_owned()).collect();
     let conflict = unpushed.then(|| find_conflict(place, &repo, own)).flatten();
     let conflict = conflict.map(|(path, line)| format!("`{path}` (from line {line} on)"));

@@ -17,7 +17,8 @@ use super::sparse::{check_out_wanted, discard_outdated};
 use super::taking::{TakenOver, put_on_top};
 use super::unclaimed::{CloneMark, append_upstream, discard_clone, open_at, sweep_discarded};
 use super::worktree::{
-    MoveOutcome, WorktreeScanner, encode_files, move_files, open_index, take_index_note,
+    MoveOutcome, WorktreeScanner, encode_files, leave_mended_note, move_files, open_index,
+    show_mended_note,
 };
 use super::{GitSite, short_id, tracking_ref};
 use crate::relay::public_url;
@@ -59,12 +60,13 @@ pub fn begin_worktree(place: &GitSite, made_at: Option<&str>) -> Result<String, 
         }
         _ => update_worktree(place, &repo),
     }?;
-    let remade = take_index_note(&repo);
-    let done = remade.map_or_else(|| done.clone(), |remade| format!("{done}. {remade}"));
-    Ok(if repaired.is_empty() {
-        done
-    } else {
-        format!("{done}. Put aside, since Git can't read them: {}", repaired.join(", "))
+    if !repaired.is_empty() {
+        let named = repaired.join(", ");
+        leave_mended_note(&repo, &format!("Put aside, since Git can't read them: {named}."));
+    }
+    Ok(match show_mended_note(&repo) {
+        Some(mended) => format!("{done}. {mended}"),
+        None => done,
     })
 }
 

@@ -23,7 +23,7 @@ pub(crate) const STAGE: u16 = 0x3000;
 /// Old indexes that are kept.
 const MAX_KEPT: u32 = 100;
 
-/// Sentences on indexes that were made again, until they are told, by the folders of their repositories.
+/// Sentences on what had to be mended, until the role is told, by the folders of their repositories.
 static UNTOLD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
 /// The index as it lies on disk, or made again. Nothing in it is the only copy of a file; what was staged otherwise than it
@@ -31,15 +31,29 @@ static UNTOLD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 pub(crate) fn open_index(repo: &Repository) -> Result<Index, ToolError> {
     let (index, made) = read_or_rebuild(repo)?;
     if let Some(made) = made {
-        let mut untold = UNTOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        untold.insert(repo.path().to_owned(), made);
+        leave_mended_note(repo, &made);
     }
     Ok(index)
 }
 
-/// A sentence for the role if the index had to be made again since the last one: whoever takes it has to say it.
-pub(crate) fn take_index_note(repo: &Repository) -> Option<String> {
+/// Leaves a sentence for the role to whoever answers it next.
+pub(crate) fn leave_mended_note(repo: &Repository, note: &str) {
+    let mut untold = UNTOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = untold.entry(repo.path().to_owned()).or_default();
+    if !known.is_empty() {
+        known.push(' ');
+    }
+    known.push_str(note);
+}
+
+/// The sentences for the role on what had to be mended since the last ones: whoever takes them has to say them.
+pub(crate) fn take_mended_note(repo: &Repository) -> Option<String> {
     UNTOLD.lock().unwrap_or_else(PoisonError::into_inner).remove(repo.path())
+}
+
+/// The same for the log: they are still to be told.
+pub(crate) fn show_mended_note(repo: &Repository) -> Option<String> {
+    UNTOLD.lock().unwrap_or_else(PoisonError::into_inner).get(repo.path()).cloned()
 }
 
 fn read_or_rebuild(repo: &Repository) -> Result<(Index, Option<String>), ToolError> {

@@ -20,8 +20,8 @@ mod walk;
 pub(super) use cone::{cone_folders, cone_patterns};
 pub(super) use content::is_stored_as;
 pub(super) use index::{
-    ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, open_index, skip_sparse,
-    take_index_note,
+    ASSUMED, INTENT, SKIP, STAGE, conflicting_files, intents_left_out, leave_mended_note,
+    open_index, show_mended_note, skip_sparse, take_mended_note,
 };
 pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
 pub(super) use more::check_out_more;
