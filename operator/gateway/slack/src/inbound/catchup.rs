@@ -40,8 +40,9 @@ const AGAIN: Duration = Duration::from_secs(10);
 const OVERLAP: u64 = 60;
 /// For so many seconds after somebody said that an answer did not help, why is looked for.
 const EXPLAINED: u64 = 24 * 60 * 60;
-/// Open threads that are looked at, the most recently active ones.
+/// Open threads of a channel that one sweep looks at: the most recently active ones, and of the others so many in turn.
 const THREADS: usize = 200;
+const OTHERS: usize = 50;
 
 /// While it lives, this replica leads for a shard: it keeps readings of that one's conversations. The first shard's
 /// leader looks for what nobody was told of, too.
@@ -92,6 +93,7 @@ async fn sweep_until(
     // Not before the first connection: from then on nothing falls between push and sweep.
     let mut next: Option<Instant> = None;
     let mut last: Option<Instant> = None;
+    let mut turn = 0_usize;
     loop {
         let due = async {
             match next {
@@ -119,12 +121,13 @@ async fn sweep_until(
             () = due => {}
         }
         let known = channels.borrow_and_update().clone();
-        let sweep = sweep_channels(inner, &known);
+        let sweep = sweep_channels(inner, &known, turn);
         let fine = tokio::select! {
             () = stop.cancelled() => return,
             fine = sweep => fine,
         };
         let now = Instant::now();
+        turn = turn.wrapping_add(1);
         (last, next) = (Some(now), Some(now + if fine { EVERY } else { AGAIN }));
     }
 }
@@ -136,8 +139,8 @@ fn next_sweep(last: Option<Instant>) -> Instant {
     last.map_or(now, |last| now.max(last + AGAIN))
 }
 
-/// One sweep over an app's channels; answers whether all could be read.
-async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
+/// One sweep over an app's channels, the `turn`th; answers whether all could be read.
+async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel], turn: usize) -> bool {
     let mut fine = true;
     for channel in channels.iter().filter(|channel| channel.is_own) {
         let Some(repo) = inner.context.repo(&channel.namespace, &channel.repo) else { continue };
@@ -146,7 +149,7 @@ async fn sweep_channels(inner: &Arc<Inner>, channels: &[RepoChannel]) -> bool {
             // Whatever else fails, fails for that.
             Ok(account) if account.lacks_scopes() => Ok(inner.standing(&account, &repo)),
             Ok(account) => {
-                let sweep = ChannelSweep { inner, repo: &repo, channel, account: &account };
+                let sweep = ChannelSweep { inner, repo: &repo, channel, account: &account, turn };
                 // No sweep is repeated for that: the attempts to open a socket show when one opens again.
                 is_silent = inner.channels.socket_trouble(&account.app).is_some();
                 sweep.all().await.map(|()| inner.standing(&account, &repo))
@@ -173,6 +176,7 @@ struct ChannelSweep<'a> {
     repo: &'a Repo,
     channel: &'a RepoChannel,
     account: &'a SlackAccount,
+    turn: usize,
 }
 
 impl ChannelSweep<'_> {
@@ -313,8 +317,7 @@ impl ChannelSweep<'_> {
             .map(|thread| self.inner.thread(&ThreadKey::from(&*thread)).unwrap_or(thread))
             .collect();
         open.sort_by_key(|thread| std::cmp::Reverse(last_activity(thread)));
-        open.truncate(THREADS);
-        open
+        take_turn(open, self.turn)
     }
 
     /// Moves the cursor forward, never back.
@@ -325,6 +328,17 @@ impl ChannelSweep<'_> {
             tracing::warn!(%error, repo = name, "cursor_write_failed");
         }
     }
+}
+
+/// Those of one sweep, of all by their latest activity. What nobody delivered is found in each, sooner or later.
+fn take_turn<T>(mut open: Vec<T>, turn: usize) -> Vec<T> {
+    if open.len() <= THREADS {
+        return open;
+    }
+    let others = open.split_off(THREADS - OTHERS);
+    let turns = others.len().div_ceil(OTHERS);
+    open.extend(others.into_iter().skip(turn % turns * OTHERS).take(OTHERS));
+    open
 }
 
 /// Questions that an emoji can answer.
@@ -352,4 +366,26 @@ fn newest_mark(thread: &Thread) -> SlackTs {
     let marks = roles.filter_map(|role| role.inbox.clone());
     let root = || thread.conversation().map_or_else(SlackTs::zero, |slack| slack.ts.clone());
     marks.max().unwrap_or_else(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_open_thread_has_its_turn_and_no_sweep_reads_too_many() {
+        let few: Vec<usize> = (0..THREADS).collect();
+        assert_eq!(take_turn(few.clone(), 7), few);
+        let many: Vec<usize> = (0..1_010).collect();
+        let mut seen = BTreeSet::new();
+        for turn in 0..20 {
+            let swept = take_turn(many.clone(), turn);
+            assert!(swept.len() <= THREADS, "{}", swept.len());
+            assert_eq!(swept[..THREADS - OTHERS], many[..THREADS - OTHERS], "the active ones");
+            seen.extend(swept);
+        }
+        assert!(seen.into_iter().eq(many));
+    }
 }
