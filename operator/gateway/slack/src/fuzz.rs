@@ -2,8 +2,8 @@
 
 use codebutler_fuzz::{corpus_lines, fuzz_corpus};
 
+use crate::api::frame::SocketFrame;
 use crate::api::lenient::UnreadFields;
-use crate::inbound::event::SocketFrame;
 
 const SLACK: &str = include_str!("../../../../tests/corpus/slack.txt");
 

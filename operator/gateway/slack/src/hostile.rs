@@ -5,8 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use crate::api::channel::RepoChannel;
+use crate::api::frame::SocketFrame;
 use crate::api::lenient::UnreadFields;
-use crate::inbound::event::{EnvelopePayload, SocketFrame};
+use crate::inbound::event::EnvelopePayload;
 use crate::inbound::message_outcome::{self, TakenMessage};
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::route::{self, IgnoredReason, RouteAction};

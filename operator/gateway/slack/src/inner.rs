@@ -22,13 +22,11 @@ use crate::api::conversation_pages;
 use crate::api::explain;
 use crate::api::groups_read;
 use crate::api::known_channels::KnownChannels;
-use crate::api::members;
-use crate::api::person;
+use crate::api::reachability::{self, SlackReach};
 use crate::api::reading;
 use crate::api::scopes::{self, TokenScopes};
 use crate::api::web::{CallError, SlackWeb};
 use crate::background::BackgroundTasks;
-use crate::inbound::access;
 use crate::inbound::files;
 use crate::inbound::handled::HandledInputs;
 use crate::inbound::hearing;
@@ -41,9 +39,11 @@ use crate::outbound::pinned_plan;
 use crate::outbound::post::SentKeys;
 use crate::outbound::progress;
 use crate::outbound::refused_blocks;
+use crate::people::access;
+use crate::people::members;
+use crate::people::person;
 use crate::services::AttachedServices;
 use crate::upkeep::deleted_conversations;
-use crate::upkeep::reachability::{self, SlackReach};
 
 /// State shared by all modules of this crate: a list of what owns it.
 pub(crate) struct Inner {

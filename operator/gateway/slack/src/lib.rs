@@ -1,12 +1,13 @@
 //! Slack: the only part that talks to it. Messages and clicks come in over Socket Mode, become
 //! marks on Threads and are acknowledged; roles read and post through the Web API.
 //!
-//! [`api`] has the calls and sockets, [`inbound`] what comes in and what it means for a Thread, [`questions`]
-//! what people are asked with buttons, [`outbound`] what goes out, and [`upkeep`] what has to happen without
-//! anybody saying a word. All of them share [`inner`].
+//! [`api`] has the calls and sockets, [`inbound`] what comes in and what it means for a Thread, [`people`] who
+//! may do what, [`questions`] what people are asked with buttons, [`outbound`] what goes out, and [`upkeep`] what
+//! has to happen without anybody saying a word. All of them share [`inner`].
 
 mod api;
 mod background;
+mod bounded_memory;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod inner;
 mod leading;
 pub mod metrics;
 mod outbound;
+mod people;
 pub mod questions;
 mod services;
 mod upkeep;
@@ -41,10 +43,9 @@ use codebutler_runtime::shards::GatewayShard;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::api::connections;
-pub use self::api::members::ProvenPerson;
+use self::api::stored_message::MessageMetadata;
+use self::inbound::connections;
 use self::inbound::effects::RouteEffect;
-use self::inbound::event::MessageMetadata;
 pub use self::inbound::file_contents::OpenedFile;
 pub use self::inbound::inbox::{WantedInbox, closed_inbox};
 pub use self::inbound::offered_work::{OfferedSkill, OfferedWork};
@@ -56,6 +57,7 @@ pub use self::outbound::meaning::RoleContext;
 pub use self::outbound::previews::{PreviewAsked, PreviewShown};
 use self::outbound::{markdown, post, progress, role_message, split_text};
 pub use self::outbound::{page_reply, usage};
+pub use self::people::members::ProvenPerson;
 pub use self::questions::action::{restore_approval, spend_approval};
 use self::questions::asking;
 pub use self::questions::asking::roadmap::ItemsQuestion;

@@ -9,8 +9,6 @@ use codebutler_runtime::recent::RecentKeys;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::api::lenient::UnreadFields;
-
 /// Slack's metrics. Clones count together.
 #[derive(Clone, Debug)]
 pub struct SlackMetrics {
@@ -46,9 +44,9 @@ impl SlackMetrics {
         self.envelopes.one([outcome]);
     }
 
-    /// Counts fields that could not be read, and logs each path once, without its value.
-    pub fn unread(&self, fields: &UnreadFields) {
-        for path in fields.iter() {
+    /// Counts fields that could not be read, given as paths, and logs each path once, without its value.
+    pub fn unread<'a>(&self, paths: impl IntoIterator<Item = &'a str>) {
+        for path in paths {
             self.unread.one([path]);
             if self.logged.first_time(path.to_owned()) {
                 tracing::warn!(path, "slack_field_unreadable");

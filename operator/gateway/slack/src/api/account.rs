@@ -16,8 +16,8 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::api::scopes::{self, TokenScopes};
+use crate::api::stored_message::StoredMessage;
 use crate::api::web::{CallError, SlackToken, SlackWeb};
-use crate::inbound::event::StoredMessage;
 
 /// Time before a Secret is read again.
 const FRESH: Duration = Duration::from_mins(1);

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::lenient::UnreadFields;
+use crate::api::stored_message::StoredMessage;
 use crate::api::web::{CallError, SlackToken, SlackWeb};
-use crate::inbound::event::StoredMessage;
 
 /// Messages per page, and limit of pages: a guard against an endless cursor.
 const PAGE: &str = "200";
@@ -104,7 +104,7 @@ async fn read_pages(
         let mut unread = UnreadFields::default();
         let read = page.messages.iter();
         found.extend(read.filter_map(|value| StoredMessage::read(value, "message", &mut unread)));
-        web.metrics().unread(&unread);
+        web.metrics().unread(unread.iter());
         cursor = page.response_metadata.and_then(|next| next.next_cursor);
         if cursor.as_deref().is_none_or(str::is_empty) {
             break;

@@ -9,8 +9,8 @@ use crate::api::account::AccessError;
 use crate::api::call_error::words_remark;
 use crate::api::channel::RepoChannel;
 use crate::api::download_error::{DOWNLOAD, EXTERNAL};
+use crate::api::reachability;
 use crate::api::web::CallError;
-use crate::upkeep::reachability;
 
 /// Returns `reason` and `message` of the Repo's condition.
 pub(crate) fn explain_condition(error: &AccessError, repo: &Repo) -> (&'static str, String) {

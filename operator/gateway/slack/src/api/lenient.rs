@@ -7,14 +7,14 @@ use serde_json::Value;
 
 /// Paths of fields that could not be read, such as `message.files[].size`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct UnreadFields(BTreeSet<String>);
+pub(crate) struct UnreadFields(BTreeSet<String>);
 
 impl UnreadFields {
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    pub fn add(&mut self, path: String) {
+    pub(crate) fn add(&mut self, path: String) {
         self.0.insert(path);
     }
 }

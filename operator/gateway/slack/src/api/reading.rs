@@ -22,10 +22,10 @@ pub(crate) use self::shelf::{ConversationReading, WantedReading};
 use self::shelf::{ConversationShelf, ReadOrder, ShelfAnswer};
 use crate::Inner;
 use crate::api::account::SlackAccount;
+use crate::api::attribution;
 use crate::api::conversation_pages;
+use crate::api::stored_message::StoredMessage;
 use crate::api::web::CallError;
-use crate::inbound::event::StoredMessage;
-use crate::inbound::page_author;
 
 /// Limits of the cache: bytes of all that is kept, and number of conversations.
 const TOGETHER: usize = 64 << 20;
@@ -165,7 +165,7 @@ impl Inner {
         {
             Ok(mut read) => {
                 for message in &mut read {
-                    page_author::attribute_words(message, account);
+                    attribution::attribute_words(message, account);
                 }
                 Ok(self.kept.put((key, place), wanted, (order, read)))
             }

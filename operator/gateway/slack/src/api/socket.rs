@@ -24,8 +24,8 @@ use tracing::field::Empty;
 use crate::Inner;
 use crate::api::channel::RepoChannel;
 use crate::api::explain;
+use crate::api::frame::SocketFrame;
 use crate::api::web::{CallError, SlackToken, unsent_reason};
-use crate::inbound::event::SocketFrame;
 
 /// Most envelopes that are taken in at the same time.
 const AT_ONCE: usize = 64;

@@ -18,10 +18,10 @@ use crate::api::download_error::{
     DOWNLOAD, EXTERNAL, SIGN_IN, failed_download, is_page_instead, refused_download,
 };
 use crate::api::file_place::{FilePlace, HOPS, next_place};
+use crate::api::literal::make_literal;
 use crate::api::queue::{CallQueue, CallTurn, CallUrgency, QueuedCall};
 use crate::api::scopes::TokenScopes;
 use crate::metrics::SlackMetrics;
-use crate::outbound::literal::make_literal;
 
 /// Timeout of the answer to one call.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 use tokio::time::Instant;
 
 use crate::Inner;
-use crate::inbound::event::SharedMessage;
+use crate::api::stored_message::SharedMessage;
 use crate::inbound::hearing::{begin_hearing, elsewhere_key, failed_key, heard_key};
 use crate::inbound::quoting::{describe_file, find_fence};
 

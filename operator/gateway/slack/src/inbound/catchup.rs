@@ -16,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
+use crate::api::attribution;
 use crate::api::channel::RepoChannel;
 use crate::api::clock::make_timestamp;
 use crate::api::clock::slack_now;
 use crate::api::conversation_pages;
 use crate::api::cursor::advance_cursor;
 use crate::api::explain;
+use crate::api::stored_message::StoredMessage;
 use crate::api::web::{CallError, SlackWeb};
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
-use crate::inbound::event::StoredMessage;
 use crate::inbound::feedback;
-use crate::inbound::page_author;
 use crate::inbound::repo_choice::MessageOwner;
 use crate::inbound::route;
 use crate::inbound::route::RouteAction;
@@ -214,7 +214,7 @@ impl ChannelSweep<'_> {
             match conversation_pages::read_replies(web, token, id, root, Some(&after)).await {
                 Ok(mut messages) => {
                     for message in &mut messages {
-                        page_author::attribute_reply(message, self.account);
+                        attribution::attribute_reply(message, self.account);
                         self.take(message).await;
                         if asked.contains(&message.ts) {
                             self.thumbs(message).await;

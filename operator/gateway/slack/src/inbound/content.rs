@@ -10,7 +10,7 @@ use codebutler_gateway_core::masks;
 use codebutler_slack_text::{AttachedKind, AttachedText, is_table_block, shown_text};
 use serde_json::Value;
 
-use crate::inbound::event::StoredMessage;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::quoting::find_fence;
 use crate::outbound::mrkdwn;
 use crate::{Inner, own_metadata};

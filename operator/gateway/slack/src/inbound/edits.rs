@@ -13,11 +13,11 @@ use crate::Inner;
 use crate::api::account::AccessError;
 use crate::api::channel::RepoChannel;
 use crate::api::reading::WantedReading;
-use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::inbox::InboxReader;
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::take_error::TakeError;
+use crate::people::access;
 
 impl Inner {
     /// Takes an edit or a deletion in.

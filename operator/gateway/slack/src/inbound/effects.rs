@@ -14,13 +14,13 @@ use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
 use crate::api::web::EPHEMERAL;
-use crate::inbound::access;
 use crate::inbound::emoji::EmojiReaction;
 use crate::inbound::feedback::DoubtedAnswer;
 use crate::inbound::help::{self, HelpAnswer};
 use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::outbound::post;
 use crate::outbound::previews;
+use crate::people::access;
 use crate::questions::settled_messages;
 
 /// Most repetitions of an effect, and the pause before the first one; each of the others is twice as long.

@@ -2,32 +2,15 @@
 //! payload that Slack extends tomorrow must neither be lost nor block the socket.
 
 use codebutler_crds::SlackTs;
-use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api::frame::SocketFrame;
 use crate::api::lenient::{FieldReader, UnreadFields};
-pub(crate) use crate::api::stored_message::{
-    MessageMetadata, SharedMessage, SlackThumb, StoredMessage,
-};
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::feedback::{self, WhyGiven};
 
 /// First part of the paths of an event's fields.
 const EVENT: &str = "event";
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct SocketFrame {
-    /// `hello`, `disconnect`, `events_api`, `interactive` and what may come.
-    #[serde(rename = "type", default)]
-    pub kind: String,
-    #[serde(default)]
-    pub envelope_id: Option<String>,
-    /// Reason that Slack gives, for `disconnect`.
-    #[serde(default)]
-    pub reason: Option<String>,
-    /// Content of the envelope; its form depends on `kind`.
-    #[serde(default)]
-    pub payload: Value,
-}
 
 /// An envelope's content, as far as it matters here.
 #[derive(Debug)]

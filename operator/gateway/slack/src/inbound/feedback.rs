@@ -7,6 +7,7 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::api::attribution::FEEDBACK_KIND;
 use crate::api::stored_message::StoredMessage;
 use crate::own_metadata;
 
@@ -14,8 +15,6 @@ use crate::own_metadata;
 pub(crate) const ACTION: &str = "feedback:answer";
 /// The `callback_id` of the modal that asks why.
 pub(crate) const CALLBACK: &str = "feedback:why";
-/// `kind` of the message that says why.
-pub(crate) const KIND: &str = "feedback";
 /// Of the one field of the modal.
 const FIELD: &str = "feedback:words";
 const WORDS: usize = 300;
@@ -275,7 +274,7 @@ pub(crate) fn write_about(about: &DoubtedAnswer, payload: &mut Value) {
 pub(crate) fn read_posted(message: &StoredMessage, channel: &str) -> Option<PostedWhy> {
     let payload = own_metadata(message.metadata.as_ref())?;
     let text = |name: &str| payload[name].as_str();
-    if text("kind")? != KIND {
+    if text("kind")? != FEEDBACK_KIND {
         return None;
     }
     let about = DoubtedAnswer {
@@ -353,7 +352,7 @@ mod tests {
     #[test]
     fn a_sentence_that_stands_in_the_conversation_is_found_again() {
         let about = given("6.000000").about;
-        let mut payload = json!({"kind": KIND, "by": "U1"});
+        let mut payload = json!({"kind": FEEDBACK_KIND, "by": "U1"});
         write_about(&about, &mut payload);
         let metadata = json!({"event_type": crate::EVENT_TYPE, "event_payload": payload});
         let message = json!({"ts": "9.000000", "thread_ts": "1.000000", "metadata": metadata});

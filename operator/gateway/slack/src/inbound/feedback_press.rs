@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::Inner;
 use crate::api::account::AccessError;
+use crate::api::attribution::FEEDBACK_KIND;
 use crate::api::channel::RepoChannel;
-use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::feedback::{
     self, AnswerVerdict, DoubtedAnswer, PostedWhy, VerdictTaken, WhyGiven,
@@ -24,6 +24,7 @@ use crate::inbound::take_error::TakeError;
 use crate::outbound::mrkdwn;
 use crate::outbound::post::{self, FileHanding, LIMIT, OutgoingText, TextAsks};
 use crate::outbound::split_text::split_text;
+use crate::people::access;
 
 const GOING: &str = "This thread is being deleted in the cluster.";
 
@@ -141,7 +142,7 @@ impl Inner {
                 name: &name,
                 place: AuthorPlace::Feedback(&given.about),
             }),
-            kind: feedback::KIND,
+            kind: FEEDBACK_KIND,
             asks: TextAsks::Nothing,
             digest: None,
             parts: split_text(&format!(":-1: About the answer of {role}: {words}"), LIMIT),

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::api::reading::WantedReading;
-use crate::inbound::event::{SharedMessage, StoredMessage};
+use crate::api::stored_message::{SharedMessage, StoredMessage};
 use crate::inbound::files;
 use crate::inbound::inbox;
 

@@ -16,8 +16,8 @@ use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::api::download_error::EXTERNAL;
 use crate::api::lenient::UnreadFields;
+use crate::api::stored_message::{SharedMessage, StoredMessage};
 use crate::api::web::CallError;
-use crate::inbound::event::{SharedMessage, StoredMessage};
 use crate::inbound::pictures::{self, PictureForm};
 use crate::inbound::quoting::{describe_file, file_path, find_fence};
 
@@ -113,7 +113,7 @@ async fn look_up(
         Ok(answer) => {
             let mut unread = UnreadFields::default();
             let found = SharedMessage::read(&answer["file"], "file", &mut unread);
-            inner.metrics.unread(&unread);
+            inner.metrics.unread(unread.iter());
             // Slack was asked about it, so the answer stands: it is not to be looked up again.
             SharedMessage { id: id.clone(), file_access: String::new(), ..found }
         }

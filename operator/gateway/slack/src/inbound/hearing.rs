@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::Inner;
-use crate::inbound::event::SharedMessage;
+use crate::api::stored_message::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::hearing_record::{RecordStanding, begin_record, mark_heard, mark_renewed};
 use crate::inbound::quoting::describe_file;

@@ -16,22 +16,22 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::api::account::SlackAccount;
+use crate::api::attribution;
 use crate::api::channel::RepoChannel;
 use crate::api::reading::WantedReading;
-use crate::inbound::access;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::address;
 use crate::inbound::audio::{self, HeardMessage};
 use crate::inbound::content;
-use crate::inbound::event::StoredMessage;
 use crate::inbound::files;
 use crate::inbound::links;
-use crate::inbound::page_author;
 use crate::inbound::pictures;
 use crate::inbound::route;
 use crate::outbound::mrkdwn;
 use crate::outbound::opening;
 use crate::outbound::post;
 use crate::outbound::previews;
+use crate::people::access;
 use crate::questions::recording;
 use crate::{Inner, own_metadata};
 
@@ -349,7 +349,7 @@ impl InboxReader<'_> {
                 &self.channel.team,
             );
             let is_for_it = recipients.iter().any(|r| r == self.role);
-            let is_asked = is_for_it && !page_author::is_feedback(stored);
+            let is_asked = is_for_it && !attribution::is_feedback(stored);
             (MessageAuthor::User { id: user.to_owned() }, is_asked)
         } else {
             (bot_author(stored), false)

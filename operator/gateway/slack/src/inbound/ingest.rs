@@ -10,17 +10,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 use tracing::field::display;
 
+use crate::api::attribution;
 use crate::api::channel::RepoChannel;
 use crate::api::clock::slack_now;
+use crate::api::frame::SocketFrame;
 use crate::api::lenient::UnreadFields;
-use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::event::{EnvelopePayload, MessageEvent, SocketFrame};
+use crate::inbound::event::{EnvelopePayload, MessageEvent};
 use crate::inbound::feedback;
 use crate::inbound::help;
 use crate::inbound::message_outcome;
 use crate::inbound::message_outcome::TakenMessage;
-use crate::inbound::page_author;
 use crate::inbound::person_message::PersonMessage;
 use crate::inbound::repo_choice::MessageOwner;
 use crate::inbound::route;
@@ -29,6 +29,7 @@ use crate::inbound::take_error::PATIENCE;
 use crate::inbound::take_error::TakeError;
 use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::outbound::opening;
+use crate::people::access;
 use crate::{Inner, own_metadata};
 
 /// Told to who says yes or no where that can mean several things.
@@ -52,7 +53,7 @@ impl Inner {
         }
         let mut unread = UnreadFields::default();
         let mut payload = frame.payload(&mut unread);
-        self.metrics.unread(&unread);
+        self.metrics.unread(unread.iter());
         if let EnvelopePayload::Message(incoming) = &mut payload {
             self.attribute_event(incoming, channels).await;
         }
@@ -72,14 +73,14 @@ impl Inner {
     async fn attribute_event(&self, incoming: &mut MessageEvent, channels: &[RepoChannel]) {
         let payload = own_metadata(incoming.message.metadata.as_ref());
         let kind = payload.and_then(|payload| payload["kind"].as_str());
-        if !matches!(kind, Some(page_author::KIND | feedback::KIND)) {
+        if !matches!(kind, Some(attribution::PAGE_KIND | attribution::FEEDBACK_KIND)) {
             return;
         }
         let own = channels.iter().filter(|known| known.id == incoming.channel && known.is_own);
         for channel in own {
             let Some(repo) = self.context.repo(&channel.namespace, &channel.repo) else { continue };
             if let Ok(account) = self.account(&repo).await {
-                page_author::attribute_reply(&mut incoming.message, &account);
+                attribution::attribute_reply(&mut incoming.message, &account);
             }
         }
     }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::api::lenient::UnreadFields;
+use crate::api::stored_message::SharedMessage;
 use crate::api::web::CallError;
-use crate::inbound::event::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::quoting::{describe_file, shown_link};
 
@@ -55,7 +55,7 @@ async fn read_linked(
     }
     let mut unread = UnreadFields::default();
     let file = SharedMessage::read(about, "file", &mut unread);
-    inner.metrics.unread(&unread);
+    inner.metrics.unread(unread.iter());
     // Slack was asked about it, so the answer stands: it is not to be looked up again.
     let file = SharedMessage { id: id.to_owned(), file_access: String::new(), ..file };
     let named = describe_file(&file);

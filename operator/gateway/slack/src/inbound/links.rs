@@ -14,11 +14,11 @@ use url::Url;
 
 use crate::Inner;
 use crate::api::account::SlackAccount;
+use crate::api::attribution;
 use crate::api::conversation_pages;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::content;
-use crate::inbound::event::StoredMessage;
 use crate::inbound::linked_files;
-use crate::inbound::page_author;
 use crate::inbound::quoting::{LONGEST_LINKED, shown_link};
 use crate::outbound::mrkdwn;
 
@@ -159,7 +159,7 @@ async fn linked_message(
     let mut messages =
         conversation_pages::read_replies(&inner.web, &account.bot, channel, root, None).await?;
     for message in &mut messages {
-        page_author::attribute_words(message, account);
+        attribution::attribute_words(message, account);
     }
     let mut text = String::new();
     for message in messages.iter().filter(|message| message.is_said() && message.ts >= *ts) {

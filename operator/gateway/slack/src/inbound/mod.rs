@@ -1,13 +1,13 @@
 //! Input from Slack: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
-//! Pure: [`access`], [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`hearing_record`], [`help`],
+//! Pure: [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`hearing_record`], [`help`],
 //! [`numbered_reply`], [`own_mention`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`],
 //! [`unnamed_bot`].
 
-pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod audio;
 pub(crate) mod catchup;
+pub(crate) mod connections;
 pub(crate) mod content;
 pub(crate) mod courtesy;
 pub(crate) mod decision_words;

@@ -2,14 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::api::account::SlackAccount;
-use crate::api::stored_message::StoredMessage;
 use crate::inbound::feedback::{self, DoubtedAnswer};
 use crate::outbound::mrkdwn;
-use crate::own_metadata;
-
-/// `kind` of a message that CodeButler posted for a person who wrote on a page.
-pub(crate) const KIND: &str = "page";
 
 /// The person for whom a message is posted.
 #[derive(Clone, Copy, Debug)]
@@ -56,41 +50,15 @@ impl ReplyAuthor<'_> {
     }
 }
 
-/// Turns a reply that CodeButler posted for a person into that person's message: it is for roles like any other. What
-/// says why an answer did not help is nobody's request.
-pub(crate) fn attribute_reply(message: &mut StoredMessage, account: &SlackAccount) {
-    if is_feedback(message) {
-        message.for_person = account.wrote(message);
-    } else {
-        attribute_words(message, account);
-    }
-}
-
-/// True if a message says why an answer did not help: no role has to answer it.
-pub(crate) fn is_feedback(message: &StoredMessage) -> bool {
-    own_metadata(message.metadata.as_ref()).is_some_and(|payload| payload["kind"] == feedback::KIND)
-}
-
-/// The same for all that was posted for people, for whoever reads a conversation.
-pub(crate) fn attribute_words(message: &mut StoredMessage, account: &SlackAccount) {
-    if !account.wrote(message) {
-        return;
-    }
-    let Some(payload) = own_metadata(message.metadata.as_ref()) else { return };
-    let is_persons = payload["kind"] == KIND || payload["kind"] == feedback::KIND;
-    let (true, Some(user)) = (is_persons, payload["by"].as_str()) else { return };
-    let (user, headed) = (user.to_owned(), payload["headed"] == "yes");
-    if headed && let Some((_, words)) = message.text.as_deref().and_then(|t| t.split_once('\n')) {
-        message.text = Some(words.to_owned());
-    }
-    (message.user, message.bot_id, message.subtype) = (Some(user), None, None);
-    (message.blocks, message.for_person) = (None, true);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::EVENT_TYPE;
+    use crate::api::account::SlackAccount;
+    use crate::api::attribution::{
+        FEEDBACK_KIND, PAGE_KIND, attribute_reply, attribute_words, is_feedback,
+    };
+    use crate::api::stored_message::StoredMessage;
 
     fn message(value: Value) -> StoredMessage {
         serde_json::from_value(value).unwrap()
@@ -104,7 +72,7 @@ mod tests {
         let mut body = json!({
             "ts": "2.000000", "thread_ts": "1.000000", "bot_id": "B0BOT", "subtype": "bot_message",
             "text": "one\ntwo",
-            "metadata": {"event_type": EVENT_TYPE, "event_payload": {"kind": KIND, "role": ""}},
+            "metadata": {"event_type": EVENT_TYPE, "event_payload": {"kind": PAGE_KIND, "role": ""}},
         });
         ReplyAuthor { user: "U7", name: "Ana & co", place: AuthorPlace::Page }
             .sign(&mut body, customize);
@@ -132,7 +100,7 @@ mod tests {
     #[test]
     fn what_was_said_of_an_answer_is_read_as_its_authors_and_is_no_request() {
         let mut value = posted(true);
-        value["metadata"]["event_payload"]["kind"] = json!(feedback::KIND);
+        value["metadata"]["event_payload"]["kind"] = json!(FEEDBACK_KIND);
         let mut heard = message(value.clone());
         attribute_reply(&mut heard, &account());
         assert_eq!((heard.person(), heard.for_person), (None, true));

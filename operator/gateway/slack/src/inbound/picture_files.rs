@@ -19,7 +19,7 @@ use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::api::lenient::UnreadFields;
 use crate::api::reading::WantedReading;
-use crate::inbound::event::SharedMessage;
+use crate::api::stored_message::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::inbox;
 use crate::inbound::pictures::{OFFERED, can_be_shown, shown_url};
@@ -127,7 +127,7 @@ async fn find_shown(
     };
     let mut unread = UnreadFields::default();
     let file = SharedMessage::read(&answer["file"], "file", &mut unread);
-    inner.metrics.unread(&unread);
+    inner.metrics.unread(unread.iter());
     // Shares are grouped by kind of channel, then by channel.
     let shares = answer["file"]["shares"].as_object().into_iter().flatten();
     let is_here = shares.into_iter().any(|(_, channels)| channels[channel].is_array());

@@ -11,7 +11,7 @@ use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::image_kind::{IMAGE_TYPES, media_type};
 use url::Url;
 
-use crate::inbound::event::{SharedMessage, SlackThumb};
+use crate::api::stored_message::{SharedMessage, SlackThumb};
 use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
 
@@ -119,7 +119,7 @@ pub(crate) fn shown_pictures(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inbound::event::StoredMessage;
+    use crate::api::stored_message::StoredMessage;
 
     #[test]
     fn what_is_too_large_or_of_another_kind_is_shown_as_slack_shows_it() {

@@ -2,7 +2,7 @@
 
 use codebutler_gateway_core::github::text::incoming_text;
 
-use crate::inbound::event::SharedMessage;
+use crate::api::stored_message::SharedMessage;
 
 /// Limit of the text that one link leads to, in characters.
 pub(super) const LONGEST_LINKED: usize = 4000;

@@ -4,12 +4,13 @@ use codebutler_crds::SlackTs;
 
 use crate::EVENT_TYPE;
 use crate::api::channel::RepoChannel;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::address;
 use crate::inbound::decision_words::{self, MessageIntent};
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
 use crate::inbound::event::{
     AssistantOpened, ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded,
-    SessionStopped, StoredMessage,
+    SessionStopped,
 };
 use crate::inbound::feedback::{self, AnswerVerdict, PostedWhy, WhyGiven};
 use crate::inbound::help::{self, HelpWish};
@@ -383,8 +384,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::api::frame::SocketFrame;
     use crate::api::lenient::UnreadFields;
-    use crate::inbound::event::{EnvelopePayload, SocketFrame};
+    use crate::inbound::event::EnvelopePayload;
 
     fn channels() -> Vec<RepoChannel> {
         vec![RepoChannel { bots: vec!["B7".to_owned()], ..RepoChannel::test() }]

@@ -1,6 +1,6 @@
 //! Output to Slack: a role's messages, CodeButler's own lines, pictures and files.
 //!
-//! Pure: [`blocks`], [`dates`], [`literal`], [`markdown`], [`mentions`], [`message_parts`], [`mrkdwn`],
+//! Pure: [`blocks`], [`dates`], [`markdown`], [`message_parts`], [`mrkdwn`],
 //! [`split_text`].
 
 pub(crate) mod announce;
@@ -9,10 +9,8 @@ pub(crate) mod compared;
 pub(crate) mod dates;
 pub(crate) mod drawn_images;
 pub(crate) mod history_record;
-pub(crate) mod literal;
 pub(crate) mod markdown;
 pub(crate) mod meaning;
-pub(crate) mod mentions;
 pub(crate) mod message_parts;
 pub(crate) mod mrkdwn;
 pub(crate) mod notices;

@@ -308,7 +308,7 @@ pub(crate) async fn find_posted(
     let Some(channel) = repo.channel() else { return Ok(None) };
     let messages =
         conversation_pages::read_channel(&inner.web, &account.bot, channel, &after).await?;
-    let is_it = |message: &&crate::inbound::event::StoredMessage| {
+    let is_it = |message: &&crate::api::stored_message::StoredMessage| {
         account.wrote(message)
             && own_metadata(message.metadata.as_ref())
                 .is_some_and(|p| p["kind"] == KIND && post::speaks_of(p, thread))

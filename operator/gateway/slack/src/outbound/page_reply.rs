@@ -13,15 +13,16 @@ use codebutler_slack_text::shown_text;
 use serde_json::Value;
 
 use crate::api::account::{AccessError, SlackAccount};
+use crate::api::attribution::PAGE_KIND;
 use crate::api::conversation_pages;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::page_author::{AuthorPlace, KIND, ReplyAuthor};
+use crate::inbound::page_author::{AuthorPlace, ReplyAuthor};
 use crate::inbound::route::{self, RouteAction};
 use crate::inbound::take_error::TakeError;
 use crate::outbound::mrkdwn;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
+use crate::people::access;
 use crate::questions::{self, ButtonPress, ButtonStyle};
 use crate::{Inner, SlackGateway};
 
@@ -187,7 +188,7 @@ impl Inner {
             key,
             role: None,
             by: Some(ReplyAuthor { user, name: &name, place: AuthorPlace::Page }),
-            kind: KIND,
+            kind: PAGE_KIND,
             asks: TextAsks::Nothing,
             digest: None,
             parts: vec![text.clone()],

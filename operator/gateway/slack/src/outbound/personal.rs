@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::account::AccessError;
 use crate::api::reading::WantedReading;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::content;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::event::StoredMessage;
 use crate::outbound::{drawn_images, mrkdwn};
 use crate::{RoleContext, SlackGateway, show_literally};
 

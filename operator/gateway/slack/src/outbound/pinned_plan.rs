@@ -1,8 +1,6 @@
 //! Text of approved plans, which roles are told beside their mail. Kept in memory only, so that it is written
 //! nowhere else than in Slack.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,46 +8,21 @@ use codebutler_crds::thread::PostedPlan;
 use codebutler_crds::wire::AskedDecision;
 use codebutler_crds::{Repo, SlackTs, Thread};
 use codebutler_gateway_core::thread_key::ThreadKey;
-use parking_lot::Mutex;
 
 use crate::api::account::SlackAccount;
 use crate::api::conversation_pages;
-use crate::inbound::event::StoredMessage;
+use crate::api::stored_message::StoredMessage;
+use crate::bounded_memory::BoundedMemory;
 use crate::outbound::mrkdwn;
 use crate::{Inner, own_metadata};
 
-/// Most plans, or people, that are remembered.
-const REMEMBERED: usize = 512;
 /// Longest wait of a run for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(3);
 const MAX_PLAN: usize = 16_000;
 /// Most parts of a long message that are looked through.
 const PARTS: usize = 20;
 
-pub(crate) struct PinnedMemory<K, V>(Mutex<HashMap<K, V>>);
-
-impl<K, V> Default for PinnedMemory<K, V> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<K: Hash + Eq, V: Clone> PinnedMemory<K, V> {
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.0.lock().get(key).cloned()
-    }
-
-    pub(crate) fn keep(&self, key: K, value: V) {
-        let mut known = self.0.lock();
-        if known.len() >= REMEMBERED {
-            // Asked for again where it is still needed.
-            known.clear();
-        }
-        known.insert(key, value);
-    }
-}
-
-pub(crate) type PinnedPlans = PinnedMemory<(ThreadKey, SlackTs), Arc<str>>;
+pub(crate) type PinnedPlans = BoundedMemory<(ThreadKey, SlackTs), Arc<str>>;
 
 impl Inner {
     /// Keeps what a plan says as it was posted, which is what its hash is of.
@@ -163,15 +136,5 @@ mod tests {
         let text = pinned_words(&parts).unwrap();
         assert!(text.starts_with("1. Fix ") && text.ends_with("\n2. Test."), "{text}");
         assert_eq!(pinned_words(&[stored("1.000000", "k", "1", "\n<@U1>")]), None);
-    }
-
-    #[test]
-    fn a_memory_has_an_end() {
-        let memory = PinnedMemory::default();
-        for n in 0..REMEMBERED * 2 {
-            memory.keep(n, n);
-        }
-        assert_eq!(memory.get(&(REMEMBERED * 2 - 1)), Some(REMEMBERED * 2 - 1));
-        assert!(memory.0.lock().len() <= REMEMBERED);
     }
 }

@@ -23,15 +23,15 @@ use serde::Deserialize;
 use tracing::Instrument as _;
 
 use crate::api::account::{AccessError, SlackAccount};
+use crate::api::attribution::FEEDBACK_KIND;
+use crate::api::stored_message::StoredMessage;
 use crate::api::web::CallError;
-use crate::inbound::event::StoredMessage;
-use crate::inbound::feedback;
 use crate::outbound::markdown::{self};
-use crate::outbound::mentions;
 use crate::outbound::refused_blocks::refuses_blocks;
 use crate::outbound::split_text::split_text;
 use crate::outbound::uploads;
 use crate::outbound::uploads::FileAttachment;
+use crate::people::mentions;
 use crate::{Inner, own_metadata};
 pub(crate) use handing::{FileHanding, read_addressed};
 pub(crate) use identity::{MessageIdentity, speaks_of};
@@ -298,7 +298,7 @@ async fn send_part(
                 if !shows {
                     inner.kept.post(thread, &part.ts);
                 }
-                if outgoing.kind == NOTICE || outgoing.kind == feedback::KIND {
+                if outgoing.kind == NOTICE || outgoing.kind == FEEDBACK_KIND {
                     // No mark speaks of it, and all roles are to read it.
                     inner.kept.hear(thread, &part.ts);
                 }

@@ -17,13 +17,13 @@ use crate::outbound::blocks;
 use crate::outbound::markdown::{self, LongSnippet, RenderedMessage, RenderedTable};
 use crate::outbound::meaning;
 use crate::outbound::meaning::RoleContext;
-use crate::outbound::mentions;
 use crate::outbound::message_parts::{calling_words, split_message};
 use crate::outbound::post::{
     EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, attach_files, not_recorded, once_in_parts,
 };
 use crate::outbound::uploads::{self, FileAttachment};
 use crate::outbound::usage;
+use crate::people::mentions;
 use crate::questions::asking;
 use crate::questions::shown::OfferShown;
 use crate::questions::{merge, plan};

@@ -14,9 +14,9 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::Inner;
 use crate::api::channel::RepoChannel;
-use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::take_error::{PATIENCE, TakeError};
+use crate::people::access;
 use crate::questions::{
     self, AnswerContext, AnswerOutcome, AnswerRight, ButtonPress, QuestionKind,
 };

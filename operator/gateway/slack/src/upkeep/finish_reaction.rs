@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::Inner;
 use crate::api::reading::WantedReading;
-use crate::inbound::access;
 use crate::inbound::deferral::LaterError;
+use crate::people::access;
 
 const DONE: &str = "white_check_mark";
 /// Most messages that are marked: the newest.

@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 use crate::api::account::SlackAccount;
 use crate::api::channel::RepoChannel;
 use crate::api::reading::WantedReading;
-use crate::inbound::access;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::address;
 use crate::inbound::deferral::LaterError;
-use crate::inbound::event::StoredMessage;
 use crate::inbound::route;
-use crate::outbound::mentions;
 use crate::outbound::post;
+use crate::people::access;
+use crate::people::mentions;
 use crate::{Inner, own_metadata};
 
 /// Interval between two looks.

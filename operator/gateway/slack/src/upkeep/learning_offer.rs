@@ -8,9 +8,9 @@ use kube::{Resource as _, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::api::channel::RepoChannel;
-use crate::inbound::access;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::take_error::TakeError;
+use crate::people::access;
 use crate::questions::{ButtonPress, ButtonStyle, LEARN, QuestionButton};
 use crate::{Inner, SlackGateway};
 

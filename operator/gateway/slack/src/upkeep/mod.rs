@@ -5,5 +5,4 @@ pub(crate) mod deletion_notice;
 pub(crate) mod finish_reaction;
 pub(crate) mod handover;
 pub(crate) mod learning_offer;
-pub(crate) mod reachability;
 pub(crate) mod thread_upkeep;

@@ -37,12 +37,12 @@ const LIST: [(&str, &str, &str); 22] = [
     ),
     (
         "a yes of somebody who left",
-        "operator/gateway/slack/src/inbound/access.rs",
+        "operator/gateway/slack/src/people/access.rs",
         "full_members_decide_and_others_if_they_are_named_and_bots_never",
     ),
     (
         "an account that is deactivated",
-        "operator/gateway/slack/src/api/person.rs",
+        "operator/gateway/slack/src/people/person.rs",
         "only_who_is_wholly_of_the_workspace_is_a_member",
     ),
     (

@@ -8,7 +8,7 @@ use codebutler_crds::thread::SlackThread;
 use codebutler_crds::{SlackTs, ThreadStatus};
 use tokio::time::Instant;
 
-use crate::inbound::event::StoredMessage;
+use crate::api::stored_message::StoredMessage;
 
 /// Seconds by which messages can appear in the history after newer ones.
 const OVERLAP: u64 = 60;

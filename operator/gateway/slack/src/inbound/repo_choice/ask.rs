@@ -24,7 +24,7 @@ use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
 use crate::api::clock;
 use crate::api::conversation_pages;
-use crate::inbound::event::StoredMessage;
+use crate::api::stored_message::StoredMessage;
 use crate::inbound::route;
 use crate::inbound::take_error::TakeError;
 use crate::outbound::blocks;

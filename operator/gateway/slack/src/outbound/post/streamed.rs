@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::identity::MessageIdentity;
 use super::{PROGRESS, own_kind};
-use crate::inbound::event::StoredMessage;
+use crate::api::stored_message::StoredMessage;
 
 /// Key of the message that shows a run.
 pub(crate) fn run_key(run: &str) -> String {

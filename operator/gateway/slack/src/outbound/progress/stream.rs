@@ -19,9 +19,9 @@ use tokio::time::Instant;
 
 use super::refused::AppRefusals;
 use crate::api::account::SlackAccount;
+use crate::api::reachability;
 use crate::api::web::{CallError, SlackWeb};
-use crate::outbound::mentions;
-use crate::upkeep::reachability;
+use crate::people::mentions;
 
 /// Age at which we end a stream, before Slack does it.
 const LIFE: Duration = Duration::from_mins(4);

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::{add_question, shown};
-use crate::inbound::access;
+use crate::people::access;
 
 /// Tools whose calls people can approve for a thread: commands, which are shown as they are.
 const TOOLS: [&str; 1] = ["Bash"];

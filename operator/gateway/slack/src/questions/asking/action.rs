@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use super::whole;
 use crate::Inner;
 use crate::inbound::effects::RouteEffect;
-use crate::outbound::mentions;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::outbound::uploads;
+use crate::people::mentions;
 use crate::questions::action::shown::{ActionShown, WholeAction};
 use crate::questions::action::{
     KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,

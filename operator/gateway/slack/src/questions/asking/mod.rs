@@ -17,11 +17,11 @@ use codebutler_gateway_core::thread_key::ThreadKey;
 
 use crate::Inner;
 use crate::outbound::markdown;
-use crate::outbound::mentions;
 use crate::outbound::post::{
     EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, not_recorded, post_once,
 };
 use crate::outbound::split_text::split_text;
+use crate::people::mentions;
 use crate::questions::budget::{self, BudgetAsked};
 use crate::questions::{QuestionButton, inactivity, update};
 

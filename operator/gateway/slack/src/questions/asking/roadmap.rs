@@ -15,9 +15,9 @@ use super::whole::{attach_whole, digest_of};
 use crate::Inner;
 use crate::outbound::blocks;
 use crate::outbound::markdown;
-use crate::outbound::mentions;
 use crate::outbound::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
 use crate::outbound::uploads;
+use crate::people::mentions;
 use crate::questions::roadmap::{self, BUTTONS};
 
 /// A question about a roadmap's items, and what a yes to it is recorded for.

@@ -14,9 +14,9 @@ use crate::api::account::{AccessError, SlackAccount};
 use crate::api::scopes;
 use crate::api::stored_message::SLACKBOT;
 use crate::api::web::CallError;
-use crate::inbound::access::{self, PersonKind};
-use crate::outbound::mentions;
-use crate::outbound::pinned_plan::PinnedMemory;
+use crate::bounded_memory::BoundedMemory;
+use crate::people::access::{self, PersonKind};
+use crate::people::mentions;
 
 /// Time for which what is known counts, and time before what could not be read is asked for again.
 const FRESH: Duration = Duration::from_hours(1);
@@ -34,7 +34,7 @@ pub(crate) struct SlackPerson {
 }
 
 /// Cache of people by Repo and user id: what one app was told of somebody, another one may not be.
-pub(crate) type KnownPeople = PinnedMemory<(RepoKey, String), (SlackPerson, Instant)>;
+pub(crate) type KnownPeople = BoundedMemory<(RepoKey, String), (SlackPerson, Instant)>;
 
 #[derive(Deserialize)]
 struct PersonAnswer {
@@ -200,16 +200,19 @@ impl Inner {
         Ok(person)
     }
 
-    /// Those of `people` whose accounts are not deactivated, as far as Slack tells.
+    /// Those of `people` whose accounts are not deactivated, as far as Slack tells soon.
     pub(crate) async fn without_former(&self, repo: &Repo, people: Vec<String>) -> Vec<String> {
         let Ok(account) = self.account(repo).await else { return people };
-        let mut left = Vec::new();
-        for user in people {
-            let person = self.person((repo, &account), &user).await;
-            let is_former = matches!(person, Ok(SlackPerson { kind: PersonKind::Gone, .. }));
-            left.extend((!is_former).then_some(user));
-        }
-        left
+        let asked = people.iter().map(|user| {
+            let asking = self.person((repo, &account), user);
+            tokio::time::timeout(PATIENCE, asking)
+        });
+        let read = futures::future::join_all(asked).await;
+        let all = people.into_iter().zip(read);
+        let left = all.filter(|(_, read)| {
+            !matches!(read, Ok(Ok(SlackPerson { kind: PersonKind::Gone, .. })))
+        });
+        left.map(|(user, _)| user).collect()
     }
 
     /// True if somebody is known to see what every full member of the workspace can.

@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use crate::api::account::SlackAccount;
 use crate::api::web::CallError;
-use crate::inbound::access;
-use crate::outbound::pinned_plan::PinnedMemory;
+use crate::bounded_memory::BoundedMemory;
+use crate::people::access;
 use crate::{Inner, SlackGateway};
 
 /// Time for which an answer counts.
@@ -28,10 +28,10 @@ const NO_MAILS: &str = "The Slack app may not look for people by their e-mail ad
 const PAGES: usize = 50;
 
 /// Cache of channel members, by workspace and channel.
-type ChannelMembers = PinnedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
+type ChannelMembers = BoundedMemory<(String, String), (Arc<HashSet<String>>, Instant)>;
 
 /// Cache of users by workspace and e-mail address.
-type MailUsers = PinnedMemory<(String, String), (Option<String>, Instant)>;
+type MailUsers = BoundedMemory<(String, String), (Option<String>, Instant)>;
 
 /// People of channels and workspaces that were looked up.
 #[derive(Default)]
