@@ -112,7 +112,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 3,
+        folders: 0,
     },
     Crate {
         folder: "operator/runtime/src",

@@ -9,8 +9,8 @@ use crate::api::frame::SocketFrame;
 use crate::api::lenient::UnreadFields;
 use crate::inbound::event::EnvelopePayload;
 use crate::inbound::message_outcome::{self, TakenMessage};
-use crate::inbound::person_message::PersonMessage;
 use crate::inbound::route::{self, IgnoredReason, RouteAction};
+use crate::text::person_message::PersonMessage;
 
 fn payload(frame: Value) -> EnvelopePayload {
     let frame: SocketFrame = serde_json::from_value(frame).unwrap();

@@ -1,9 +1,10 @@
 //! Slack: the only part that talks to it. Messages and clicks come in over Socket Mode, become
 //! marks on Threads and are acknowledged; roles read and post through the Web API.
 //!
-//! [`api`] has the calls and sockets, [`inbound`] what comes in and what it means for a Thread, [`people`] who
-//! may do what, [`questions`] what people are asked with buttons, [`outbound`] what goes out, and [`upkeep`] what
-//! has to happen without anybody saying a word. All of them share [`inner`].
+//! From below, and nothing imports what is above it: [`api`] has the calls and sockets, [`people`] who may do what,
+//! [`text`] what messages say, [`questions`] what people are asked with buttons, [`outbound`] what goes out,
+//! [`inbound`] what comes in and what it means for a Thread, and [`upkeep`] what has to happen without anybody
+//! saying a word. All of them share [`inner`].
 
 mod api;
 mod background;
@@ -20,6 +21,7 @@ mod outbound;
 mod people;
 pub mod questions;
 mod services;
+mod text;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -45,22 +47,23 @@ use url::Url;
 
 use self::api::stored_message::MessageMetadata;
 use self::inbound::connections;
-use self::inbound::effects::RouteEffect;
 pub use self::inbound::file_contents::OpenedFile;
 pub use self::inbound::inbox::{WantedInbox, closed_inbox};
 pub use self::inbound::offered_work::{OfferedSkill, OfferedWork};
+pub use self::inbound::page_reply;
 use self::inbound::{catchup, file_contents, inbox, picture_files, repo_choice};
 use self::inner::Inner;
 pub use self::metrics::SlackMetrics;
+use self::outbound::asking;
+pub use self::outbound::asking::roadmap::ItemsQuestion;
 pub use self::outbound::compared::ViewPictures;
 pub use self::outbound::meaning::RoleContext;
 pub use self::outbound::previews::{PreviewAsked, PreviewShown};
-use self::outbound::{markdown, post, progress, role_message, split_text};
-pub use self::outbound::{page_reply, usage};
+pub use self::outbound::usage;
+use self::outbound::{post, progress, role_message};
 pub use self::people::members::ProvenPerson;
 pub use self::questions::action::{restore_approval, spend_approval};
-use self::questions::asking;
-pub use self::questions::asking::roadmap::ItemsQuestion;
+use self::text::{markdown, split_text};
 use self::upkeep::{handover, thread_upkeep};
 pub use codebutler_markdown::{show_line, show_literally};
 
@@ -230,7 +233,7 @@ impl SlackGateway {
         let posted = role_message::of_role(&self.inner, caller, message, beside).await?;
         if message.decision.is_some() {
             // Settles the question that this decision replaced.
-            self.inner.follow_up(vec![RouteEffect::Settled { thread: caller.key() }]);
+            self.inner.settle_soon(caller.key());
         }
         Ok(posted)
     }

@@ -9,6 +9,7 @@ pub(crate) mod clock;
 pub(crate) mod conversation;
 pub(crate) mod conversation_pages;
 pub(crate) mod cursor;
+pub(crate) mod deferral;
 pub(crate) mod download_error;
 pub(crate) mod explain;
 pub(crate) mod file_place;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::Inner;
 use crate::api::stored_message::SharedMessage;
 use crate::inbound::hearing::{begin_hearing, elsewhere_key, failed_key, heard_key};
-use crate::inbound::quoting::{describe_file, find_fence};
+use crate::text::quoting::{describe_file, find_fence};
 
 /// The transcripts of a message.
 #[derive(Debug, Default)]

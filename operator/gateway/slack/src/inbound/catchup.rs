@@ -27,11 +27,11 @@ use crate::api::stored_message::StoredMessage;
 use crate::api::web::{CallError, SlackWeb};
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
-use crate::inbound::feedback;
 use crate::inbound::repo_choice::MessageOwner;
 use crate::inbound::route;
 use crate::inbound::route::RouteAction;
 use crate::questions::plan;
+use crate::text::feedback;
 
 /// Between two sweeps, and after one in which a channel failed.
 const EVERY: Duration = Duration::from_mins(3);

@@ -15,9 +15,9 @@ use crate::api::channel::RepoChannel;
 use crate::api::reading::WantedReading;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::inbox::InboxReader;
-use crate::inbound::person_message::PersonMessage;
 use crate::inbound::take_error::TakeError;
 use crate::people::access;
+use crate::text::person_message::PersonMessage;
 
 impl Inner {
     /// Takes an edit or a deletion in.

@@ -15,13 +15,13 @@ use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
 use crate::api::web::EPHEMERAL;
 use crate::inbound::emoji::EmojiReaction;
-use crate::inbound::feedback::DoubtedAnswer;
 use crate::inbound::help::{self, HelpAnswer};
 use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::outbound::post;
 use crate::outbound::previews;
+use crate::outbound::settled_messages;
 use crate::people::access;
-use crate::questions::settled_messages;
+use crate::text::feedback::DoubtedAnswer;
 
 /// Most repetitions of an effect, and the pause before the first one; each of the others is twice as long.
 const RETRIES: u32 = 5;
@@ -116,6 +116,21 @@ impl Inner {
             let inner = Arc::clone(self);
             self.background.spawn(async move { inner.perform(effect).await }.in_current_span());
         }
+    }
+
+    /// Takes the buttons off a Thread's settled questions, in the background.
+    pub(crate) fn settle_soon(self: &Arc<Self>, thread: ThreadKey) {
+        self.follow_up(vec![RouteEffect::Settled { thread }]);
+    }
+
+    /// Shows with an emoji that a message was read, in the background.
+    pub(crate) fn mark_seen_soon(
+        self: &Arc<Self>,
+        thread: ThreadKey,
+        ts: SlackTs,
+        sign: &'static str,
+    ) {
+        self.follow_up(vec![RouteEffect::Seen { thread, ts, sign }]);
     }
 
     /// Does it, and again for a while where Slack fails.

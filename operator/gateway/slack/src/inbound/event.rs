@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::frame::SocketFrame;
 use crate::api::lenient::{FieldReader, UnreadFields};
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::feedback::{self, WhyGiven};
+use crate::text::feedback::{self, WhyGiven};
 
 /// First part of the paths of an event's fields.
 const EVENT: &str = "event";

@@ -16,15 +16,15 @@ use crate::api::account::AccessError;
 use crate::api::attribution::FEEDBACK_KIND;
 use crate::api::channel::RepoChannel;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::feedback::{
+use crate::inbound::take_error::TakeError;
+use crate::outbound::post::{self, FileHanding, LIMIT, OutgoingText, TextAsks};
+use crate::people::access;
+use crate::text::feedback::{
     self, AnswerVerdict, DoubtedAnswer, PostedWhy, VerdictTaken, WhyGiven,
 };
-use crate::inbound::page_author::{AuthorPlace, ReplyAuthor};
-use crate::inbound::take_error::TakeError;
-use crate::outbound::mrkdwn;
-use crate::outbound::post::{self, FileHanding, LIMIT, OutgoingText, TextAsks};
-use crate::outbound::split_text::split_text;
-use crate::people::access;
+use crate::text::mrkdwn;
+use crate::text::page_author::{AuthorPlace, ReplyAuthor};
+use crate::text::split_text::split_text;
 
 const GOING: &str = "This thread is being deleted in the cluster.";
 

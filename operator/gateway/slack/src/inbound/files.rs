@@ -18,8 +18,8 @@ use crate::api::download_error::EXTERNAL;
 use crate::api::lenient::UnreadFields;
 use crate::api::stored_message::{SharedMessage, StoredMessage};
 use crate::api::web::CallError;
-use crate::inbound::pictures::{self, PictureForm};
-use crate::inbound::quoting::{describe_file, file_path, find_fence};
+use crate::outbound::pictures::{self, PictureForm};
+use crate::text::quoting::{describe_file, file_path, find_fence};
 
 /// Largest file that is shown in full, in bytes; of larger ones the beginning is shown.
 const LARGEST: u64 = 64 * 1024;

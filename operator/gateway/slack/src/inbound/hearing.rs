@@ -24,10 +24,10 @@ use crate::Inner;
 use crate::api::stored_message::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::hearing_record::{RecordStanding, begin_record, mark_heard, mark_renewed};
-use crate::inbound::quoting::describe_file;
+use crate::outbound::asking::recording::show_transcript;
 use crate::outbound::post::{self, MessageIdentity};
-use crate::questions::asking::recording::show_transcript;
 use crate::questions::recording;
+use crate::text::quoting::describe_file;
 
 /// Largest recording that is written down, in bytes, which is what providers take at most; larger ones are only
 /// named.

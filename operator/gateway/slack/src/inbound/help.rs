@@ -11,7 +11,7 @@ use crate::api::account::SlackAccount;
 use crate::api::channel::RepoChannel;
 use crate::api::stored_message::StoredMessage;
 use crate::inbound::offered_work::{self, OfferedWork};
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
 use crate::{EVENT_TYPE, own_metadata};
 
 /// `kind` of an answer that stands in Slack.

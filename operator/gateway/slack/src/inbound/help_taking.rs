@@ -26,10 +26,10 @@ use crate::api::web::{CallError, EPHEMERAL};
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::help::{self, HelpAnswer, HelpFacts, HelpWish};
 use crate::inbound::offered_work::{NAMED, OfferedWork};
-use crate::inbound::person_message::PersonMessage;
 use crate::inbound::repo_choice;
 use crate::inbound::take_error::TakeError;
 use crate::people::access;
+use crate::text::person_message::PersonMessage;
 
 /// Longest wait for names, without which the answer does.
 const PATIENCE: Duration = Duration::from_secs(3);

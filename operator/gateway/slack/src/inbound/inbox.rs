@@ -20,19 +20,19 @@ use crate::api::attribution;
 use crate::api::channel::RepoChannel;
 use crate::api::reading::WantedReading;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::address;
 use crate::inbound::audio::{self, HeardMessage};
-use crate::inbound::content;
 use crate::inbound::files;
 use crate::inbound::links;
-use crate::inbound::pictures;
 use crate::inbound::route;
-use crate::outbound::mrkdwn;
 use crate::outbound::opening;
+use crate::outbound::pictures;
 use crate::outbound::post;
 use crate::outbound::previews;
 use crate::people::access;
 use crate::questions::recording;
+use crate::text::address;
+use crate::text::content;
+use crate::text::mrkdwn;
 use crate::{Inner, own_metadata};
 
 /// Interval at which the watch cache is polled while nothing waits.

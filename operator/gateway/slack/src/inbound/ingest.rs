@@ -17,11 +17,9 @@ use crate::api::frame::SocketFrame;
 use crate::api::lenient::UnreadFields;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::event::{EnvelopePayload, MessageEvent};
-use crate::inbound::feedback;
 use crate::inbound::help;
 use crate::inbound::message_outcome;
 use crate::inbound::message_outcome::TakenMessage;
-use crate::inbound::person_message::PersonMessage;
 use crate::inbound::repo_choice::MessageOwner;
 use crate::inbound::route;
 use crate::inbound::route::{IgnoredReason, RouteAction};
@@ -30,6 +28,8 @@ use crate::inbound::take_error::TakeError;
 use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::outbound::opening;
 use crate::people::access;
+use crate::text::feedback;
+use crate::text::person_message::PersonMessage;
 use crate::{Inner, own_metadata};
 
 /// Told to who says yes or no where that can mean several things.

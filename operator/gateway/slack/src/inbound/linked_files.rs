@@ -10,7 +10,7 @@ use crate::api::lenient::UnreadFields;
 use crate::api::stored_message::SharedMessage;
 use crate::api::web::CallError;
 use crate::inbound::files;
-use crate::inbound::quoting::{describe_file, shown_link};
+use crate::text::quoting::{describe_file, shown_link};
 
 /// Longest file id, in characters.
 const MAX_ID: usize = 40;

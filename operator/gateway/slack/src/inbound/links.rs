@@ -17,10 +17,10 @@ use crate::api::account::SlackAccount;
 use crate::api::attribution;
 use crate::api::conversation_pages;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::content;
 use crate::inbound::linked_files;
-use crate::inbound::quoting::{LONGEST_LINKED, shown_link};
-use crate::outbound::mrkdwn;
+use crate::text::content;
+use crate::text::mrkdwn;
+use crate::text::quoting::{LONGEST_LINKED, shown_link};
 
 /// Most links of one message that are followed.
 const MOST: usize = 3;

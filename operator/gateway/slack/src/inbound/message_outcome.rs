@@ -1,5 +1,5 @@
 //! Effects of a person's message on a Thread: the roles whose mail it is, and what it decides. The words that
-//! count are in [`words`](crate::inbound::decision_words), the question that they answer in
+//! count are in [`words`](crate::text::decision_words), the question that they answer in
 //! [`answered`](crate::questions::answered). Pure: applied again, nothing changes.
 
 use codebutler_crds::thread::{PendingItem, RoleState};
@@ -9,14 +9,14 @@ use codebutler_gateway_core::dispatch::{RepoTeam, reply};
 use codebutler_gateway_core::threads::{self, ChangeRefusal};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::inbound::courtesy::needs_no_answer;
-use crate::inbound::decision_words::MessageIntent;
-use crate::inbound::person_message::PersonMessage;
 use crate::questions::answered::{AnsweredQuestion, find_answered};
 use crate::questions::plan::carries_out;
 use crate::questions::{
     action, harness, inactivity, learnings, merge, parts, plan, recording, roadmap, train,
 };
+use crate::text::courtesy::needs_no_answer;
+use crate::text::decision_words::MessageIntent;
+use crate::text::person_message::PersonMessage;
 
 /// Stands for no role: the answer is for the harness, which asked.
 const NOBODY: &str = "";

@@ -1,22 +1,16 @@
 //! Input from Slack: events, what they mean for a Thread, and what a role reads of a conversation.
 //!
-//! Pure: [`address`], [`courtesy`], [`decision_words`], [`emoji`], [`event`], [`hearing_record`], [`help`],
-//! [`numbered_reply`], [`own_mention`], [`page_author`], [`person_message`], [`quoting`], [`roadmap_words`], [`route`],
+//! Pure: [`emoji`], [`event`], [`hearing_record`], [`help`], [`own_mention`], [`roadmap_words`], [`route`],
 //! [`unnamed_bot`].
 
-pub(crate) mod address;
+pub(crate) mod answering;
 pub(crate) mod audio;
 pub(crate) mod catchup;
 pub(crate) mod connections;
-pub(crate) mod content;
-pub(crate) mod courtesy;
-pub(crate) mod decision_words;
-pub(crate) mod deferral;
 pub(crate) mod edits;
 pub(crate) mod effects;
 pub(crate) mod emoji;
 pub(crate) mod event;
-pub(crate) mod feedback;
 pub(crate) mod feedback_press;
 pub(crate) mod file_contents;
 pub(crate) mod files;
@@ -31,14 +25,10 @@ pub(crate) mod ingest;
 mod linked_files;
 pub(crate) mod links;
 pub(crate) mod message_outcome;
-pub(crate) mod numbered_reply;
 pub(crate) mod offered_work;
 pub(crate) mod own_mention;
-pub(crate) mod page_author;
-pub(crate) mod person_message;
+pub mod page_reply;
 pub(crate) mod picture_files;
-pub(crate) mod pictures;
-pub(crate) mod quoting;
 pub(crate) mod reaction;
 pub(crate) mod repo_choice;
 pub(crate) mod roadmap_words;

@@ -8,7 +8,7 @@ use codebutler_crds::thread::is_user;
 use futures::future::BoxFuture;
 
 use crate::SlackGateway;
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
 
 /// Workflows and skills that are listed; of more, only the number is said.
 const MOST: usize = 20;

@@ -22,7 +22,7 @@ use crate::api::reading::WantedReading;
 use crate::api::stored_message::SharedMessage;
 use crate::inbound::files;
 use crate::inbound::inbox;
-use crate::inbound::pictures::{OFFERED, can_be_shown, shown_url};
+use crate::outbound::pictures::{OFFERED, can_be_shown, shown_url};
 
 /// Entries of the cache, and their lifetime.
 const REMEMBERED: usize = 8;

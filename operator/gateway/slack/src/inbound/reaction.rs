@@ -12,12 +12,12 @@ use crate::Inner;
 use crate::api::account::AccessError;
 use crate::api::channel::RepoChannel;
 use crate::api::stored_message::StoredMessage;
+use crate::inbound::answering::{AnswerPermission, answer_effects, is_new};
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::emoji::EmojiReaction;
 use crate::inbound::emoji::EmojiSign;
 use crate::inbound::message_outcome;
 use crate::inbound::take_error::TakeError;
-use crate::questions::answering::{AnswerPermission, answer_effects, is_new};
 use crate::questions::{self, AnswerContext, AnswerOutcome, AnswerRight, ThumbAnswer};
 
 /// Pauses before each further look for what a thumb may have answered: Slack tells it once.

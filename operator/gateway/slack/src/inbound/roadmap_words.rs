@@ -3,7 +3,7 @@
 
 use codebutler_crds::NanoUsd;
 
-use crate::inbound::decision_words::MessageIntent;
+use crate::text::decision_words::MessageIntent;
 
 const DEVELOP: &[&str] = &[
     "develop everything",

@@ -5,21 +5,21 @@ use codebutler_crds::SlackTs;
 use crate::EVENT_TYPE;
 use crate::api::channel::RepoChannel;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::address;
-use crate::inbound::decision_words::{self, MessageIntent};
 use crate::inbound::emoji::{EmojiReaction, EmojiSign};
 use crate::inbound::event::{
     AssistantOpened, ButtonClick, LinksShared, MessageChange, MessageEvent, ReactionAdded,
     SessionStopped,
 };
-use crate::inbound::feedback::{self, AnswerVerdict, PostedWhy, WhyGiven};
 use crate::inbound::help::{self, HelpWish};
-use crate::inbound::numbered_reply;
 use crate::inbound::own_mention;
-use crate::inbound::person_message::PersonMessage;
 use crate::inbound::roadmap_words;
 use crate::inbound::unnamed_bot::UnnamedBot;
 use crate::questions::{self, ButtonPress};
+use crate::text::address;
+use crate::text::decision_words::{self, MessageIntent};
+use crate::text::feedback::{self, AnswerVerdict, PostedWhy, WhyGiven};
+use crate::text::numbered_reply;
+use crate::text::person_message::PersonMessage;
 
 /// Action that an envelope leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use codebutler_crds::SlackTs;
 
 use crate::api::channel::RepoChannel;
-use crate::inbound::content;
-use crate::inbound::event::StoredMessage;
+use crate::api::stored_message::StoredMessage;
 use crate::own_metadata;
+use crate::text::content;
 
 /// A bot that is not heard, and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::api::account::AccessError;
 use crate::api::clock;
 use crate::api::conversation_pages;
-use crate::outbound::blocks;
-use crate::outbound::markdown;
 use crate::questions::QuestionButton;
+use crate::questions::blocks;
+use crate::text::markdown;
 use crate::{EVENT_TYPE, Inner, SlackGateway, own_metadata};
 
 /// `kind` in the metadata of announcements.

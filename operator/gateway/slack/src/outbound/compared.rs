@@ -13,9 +13,9 @@ use codebutler_gateway_core::caller::ProvenCaller;
 use crate::SlackGateway;
 use crate::api::account::AccessError;
 use crate::api::web::CallError;
-use crate::outbound::markdown;
 use crate::outbound::post::attach_together;
 use crate::outbound::uploads::{self, FileAttachment};
+use crate::text::markdown;
 
 /// Prefixes of the names of files.
 const BEFORE: &str = "before";

@@ -33,7 +33,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::outbound::markdown::render_inline;
+    use crate::text::markdown::render_inline;
 
     #[test]
     fn a_moment_is_shown_in_each_readers_own_time() {

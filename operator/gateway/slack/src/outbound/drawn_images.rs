@@ -11,10 +11,10 @@ use codebutler_gateway_core::image_kind::{IMAGE_TYPES, media_type};
 
 use crate::api::account::AccessError;
 use crate::api::web::CallError;
-use crate::outbound::markdown;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks, attach_files, find_file};
-use crate::outbound::split_text;
 use crate::outbound::uploads::{self, FileAttachment};
+use crate::text::markdown;
+use crate::text::split_text;
 use crate::{Inner, SlackGateway};
 
 /// Prefix of the names of files.

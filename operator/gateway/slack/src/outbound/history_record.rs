@@ -9,11 +9,11 @@ use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 
 use crate::Inner;
-use crate::inbound::person_message::PersonMessage;
 use crate::outbound::compared::is_comparison;
-use crate::outbound::mrkdwn;
 use crate::outbound::post::OutgoingText;
 use crate::outbound::progress;
+use crate::text::mrkdwn;
+use crate::text::person_message::PersonMessage;
 
 impl Inner {
     /// Records what a role is about to read.

@@ -10,9 +10,9 @@ use codebutler_gateway_core::threads;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-use crate::inbound::address;
 use crate::outbound::post::{OutgoingText, SentPart, TextAsks};
 use crate::questions::offers;
+use crate::text::address;
 
 /// Facts about a role's message that the gateway itself knows.
 #[derive(Clone, Debug, Default)]

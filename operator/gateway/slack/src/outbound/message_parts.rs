@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use crate::outbound::blocks;
-use crate::outbound::markdown::RenderedTable;
-use crate::outbound::split_text::split_text;
+use crate::questions::blocks;
+use crate::text::markdown::RenderedTable;
+use crate::text::split_text::split_text;
 
 /// Placeholder for a table where only a message's mentions are read: those in cells do not count.
 const TABLE: &str = "(table)";
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::outbound::markdown::render_whole;
+    use crate::text::markdown::render_whole;
 
     fn of(markdown: &str, limit: usize) -> Vec<MessagePart> {
         let rendered = render_whole(markdown);

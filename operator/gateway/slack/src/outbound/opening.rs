@@ -23,14 +23,13 @@ use crate::api::account::{AccessError, SlackAccount};
 use crate::api::channel::RepoChannel;
 use crate::api::clock;
 use crate::api::conversation_pages;
+use crate::api::deferral::LaterError;
 use crate::api::explain;
 use crate::api::web::CallError;
-use crate::inbound::address;
-use crate::inbound::deferral::LaterError;
-use crate::inbound::effects::RouteEffect;
-use crate::outbound::markdown;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
-use crate::outbound::split_text::split_text;
+use crate::text::address;
+use crate::text::markdown;
+use crate::text::split_text::split_text;
 use crate::{Inner, own_metadata};
 
 /// `kind` of the messages that show a prompt.
@@ -260,7 +259,7 @@ impl ClaimedOpening<'_> {
         }
         self.record(&slack).await?;
         tracing::info!(thread = key.name, "conversation_opened");
-        inner.follow_up(vec![RouteEffect::Seen { thread: key, ts: slack.ts, sign: "eyes" }]);
+        inner.mark_seen_soon(key, slack.ts, "eyes");
         Ok(())
     }
 

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::account::AccessError;
 use crate::api::reading::WantedReading;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::content;
-use crate::inbound::effects::RouteEffect;
-use crate::outbound::{drawn_images, mrkdwn};
+use crate::outbound::drawn_images;
+use crate::text::content;
+use crate::text::mrkdwn;
 use crate::{RoleContext, SlackGateway, show_literally};
 
 /// Most people of `spec.access.users` that are considered.
@@ -198,8 +198,7 @@ impl SlackGateway {
         };
         match self.inner.threads.try_update(thread, take).await {
             Ok((_, chosen)) => {
-                let settled = RouteEffect::Settled { thread: thread.clone() };
-                self.inner.follow_up(vec![settled]);
+                self.inner.settle_soon(thread.clone());
                 chosen
             }
             Err(error) => {

@@ -13,7 +13,7 @@ use crate::api::account::SlackAccount;
 use crate::api::conversation_pages;
 use crate::api::stored_message::StoredMessage;
 use crate::bounded_memory::BoundedMemory;
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
 use crate::{Inner, own_metadata};
 
 /// Longest wait of a run for what it can do without.

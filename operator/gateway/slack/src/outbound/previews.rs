@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::api::account::AccessError;
 use crate::api::channel::RepoChannel;
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
 use crate::{Inner, SlackGateway};
 
 /// Most links of one message that are shown.

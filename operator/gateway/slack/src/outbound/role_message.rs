@@ -11,22 +11,22 @@ use codebutler_gateway_core::caller::ProvenCaller;
 use crate::Inner;
 use crate::api::account::AccessError;
 use crate::api::web::CallError;
-use crate::inbound::feedback;
-use crate::inbound::pictures;
-use crate::outbound::blocks;
-use crate::outbound::markdown::{self, LongSnippet, RenderedMessage, RenderedTable};
+use crate::outbound::asking;
 use crate::outbound::meaning;
 use crate::outbound::meaning::RoleContext;
 use crate::outbound::message_parts::{calling_words, split_message};
+use crate::outbound::pictures;
 use crate::outbound::post::{
     EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, attach_files, not_recorded, once_in_parts,
 };
 use crate::outbound::uploads::{self, FileAttachment};
 use crate::outbound::usage;
 use crate::people::mentions;
-use crate::questions::asking;
+use crate::questions::blocks;
 use crate::questions::shown::OfferShown;
 use crate::questions::{merge, plan};
+use crate::text::feedback;
+use crate::text::markdown::{self, LongSnippet, RenderedMessage, RenderedTable};
 
 /// Posts a role's message and records what it means: a decision asked, roles addressed.
 pub(crate) async fn of_role(

@@ -17,7 +17,7 @@ use url::Url;
 use crate::Inner;
 use crate::api::account::SlackAccount;
 use crate::api::web::CallError;
-use crate::outbound::markdown::LongSnippet;
+use crate::text::markdown::LongSnippet;
 
 /// Pauses before each look whether a file is in its thread.
 const LOOKS: [Duration; 7] = [

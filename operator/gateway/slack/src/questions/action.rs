@@ -14,8 +14,8 @@ use super::{
     AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
     ThumbAnswer,
 };
-use crate::inbound::decision_words::MessageIntent;
-use crate::inbound::person_message::PersonMessage;
+use crate::text::decision_words::MessageIntent;
+use crate::text::person_message::PersonMessage;
 
 pub struct ActionQuestion;
 

@@ -6,8 +6,8 @@ use codebutler_gateway_core::dispatch::reply;
 
 use super::harness::{self, HarnessQuestion};
 use super::plan;
-use crate::inbound::decision_words::MessageIntent;
-use crate::inbound::person_message::PersonMessage;
+use crate::text::decision_words::MessageIntent;
+use crate::text::person_message::PersonMessage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweredQuestion<'a> {
@@ -105,8 +105,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::inbound::decision_words::read_intent;
-    use crate::inbound::numbered_reply::item_verdict;
+    use crate::text::decision_words::read_intent;
+    use crate::text::numbered_reply::item_verdict;
 
     #[test]
     fn words_answer_the_one_question_that_was_asked_last() {

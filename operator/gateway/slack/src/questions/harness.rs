@@ -7,8 +7,8 @@ use codebutler_gateway_core::threads::ChangeRefusal;
 use jiff::Timestamp;
 
 use super::{AnswerContext, ButtonPress, parts, roadmap, take_press, train};
-use crate::inbound::decision_words::MessageIntent;
-use crate::inbound::person_message::PersonMessage;
+use crate::text::decision_words::MessageIntent;
+use crate::text::person_message::PersonMessage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HarnessQuestion {

@@ -16,9 +16,9 @@ use super::{
     AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
     ThumbAnswer, offers,
 };
-use crate::inbound::decision_words::MessageIntent;
-use crate::inbound::numbered_reply::ItemVerdict;
-use crate::inbound::person_message::PersonMessage;
+use crate::text::decision_words::MessageIntent;
+use crate::text::numbered_reply::ItemVerdict;
+use crate::text::person_message::PersonMessage;
 
 pub struct LearningsQuestion;
 

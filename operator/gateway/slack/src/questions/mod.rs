@@ -2,14 +2,13 @@
 //! learnings, a conversation that nobody writes in. All are asked, answered and settled in one way; what tells
 //! them apart is one [`QuestionKind`] each, in a file of its own, and [`KINDS`] lists them.
 //!
-//! Pure: an answer changes a Thread's status, and applied again it changes nothing. [`crate::questions::asking`]
-//! and [`crate::outbound::post`] put questions into a conversation, [`crate::questions::answering`] takes answers
-//! in, and [`crate::questions::settled_messages`] puts what was answered in the place of the buttons.
+//! Pure: an answer changes a Thread's status, and applied again it changes nothing. [`crate::outbound::asking`]
+//! and [`crate::outbound::post`] put questions into a conversation, [`crate::inbound::answering`] takes answers
+//! in, and [`crate::outbound::settled_messages`] puts what was answered in the place of the buttons.
 
 pub mod action;
 pub mod answered;
-pub(crate) mod answering;
-pub(crate) mod asking;
+pub(crate) mod blocks;
 pub mod budget;
 pub mod choice;
 pub mod harness;
@@ -21,7 +20,6 @@ pub mod parts;
 pub mod plan;
 pub mod recording;
 pub mod roadmap;
-pub(crate) mod settled_messages;
 pub mod shown;
 pub mod train;
 pub mod update;

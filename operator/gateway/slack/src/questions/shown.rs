@@ -3,8 +3,8 @@
 use codebutler_crds::thread::OfferKind;
 use codebutler_crds::wire::PostMessage;
 
-use crate::outbound::markdown;
-use crate::outbound::mrkdwn;
+use crate::text::markdown;
+use crate::text::mrkdwn;
 
 /// A role's offer, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

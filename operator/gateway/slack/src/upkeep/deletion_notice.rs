@@ -19,15 +19,15 @@ use kube::ResourceExt as _;
 use crate::Inner;
 use crate::api::account::AccessError;
 use crate::api::clock;
-use crate::inbound::deferral::LaterError;
-use crate::outbound::markdown;
+use crate::api::deferral::LaterError;
 use crate::outbound::opening;
 use crate::outbound::opening::ClaimedConversation;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::outbound::progress;
-use crate::outbound::split_text::split_text;
-use crate::questions::settled_messages;
-use crate::questions::settled_messages::SettledLine;
+use crate::outbound::settled_messages;
+use crate::outbound::settled_messages::SettledLine;
+use crate::text::markdown;
+use crate::text::split_text::split_text;
 
 /// Longest time that a deleted Thread waits for its conversation to be told.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(60);

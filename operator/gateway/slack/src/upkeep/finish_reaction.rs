@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::Inner;
+use crate::api::deferral::LaterError;
 use crate::api::reading::WantedReading;
-use crate::inbound::deferral::LaterError;
 use crate::people::access;
 
 const DONE: &str = "white_check_mark";

@@ -22,14 +22,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::account::SlackAccount;
 use crate::api::channel::RepoChannel;
+use crate::api::deferral::LaterError;
 use crate::api::reading::WantedReading;
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::address;
-use crate::inbound::deferral::LaterError;
 use crate::inbound::route;
 use crate::outbound::post;
 use crate::people::access;
 use crate::people::mentions;
+use crate::text::address;
 use crate::{Inner, own_metadata};
 
 /// Interval between two looks.

@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::Inner;
-use crate::inbound::deferral::LaterError;
+use crate::api::deferral::LaterError;
 use crate::outbound::opening;
+use crate::outbound::settled_messages;
 use crate::questions::action;
-use crate::questions::settled_messages;
 use crate::upkeep::deletion_notice;
 use crate::upkeep::finish_reaction;
 

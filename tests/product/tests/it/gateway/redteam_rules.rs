@@ -22,12 +22,12 @@ const LIST: [(&str, &str, &str); 22] = [
     ),
     (
         "words that Markdown hides",
-        "operator/gateway/slack/src/outbound/markdown/tests.rs",
+        "operator/gateway/slack/src/text/markdown/tests.rs",
         "what_a_reader_of_markdown_would_not_see_is_shown",
     ),
     (
         "other words under a question's key",
-        "operator/gateway/slack/src/questions/asking/whole.rs",
+        "operator/gateway/slack/src/outbound/asking/whole.rs",
         "other_words_are_another_question",
     ),
     (

@@ -3,8 +3,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
-use crate::inbound::decision_words::read_intent;
 use crate::questions::{self, AnswerContext, AnswerOutcome, ButtonPress};
+use crate::text::decision_words::read_intent;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()

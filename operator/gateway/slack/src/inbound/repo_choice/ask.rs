@@ -27,8 +27,8 @@ use crate::api::conversation_pages;
 use crate::api::stored_message::StoredMessage;
 use crate::inbound::route;
 use crate::inbound::take_error::TakeError;
-use crate::outbound::blocks;
-use crate::questions::settled_messages::{self, SettledLine};
+use crate::outbound::settled_messages::{self, SettledLine};
+use crate::questions::blocks;
 use crate::questions::{ButtonStyle, QuestionButton};
 use crate::{EVENT_TYPE, Inner, own_metadata};
 

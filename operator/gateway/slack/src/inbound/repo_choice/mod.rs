@@ -22,13 +22,13 @@ use crate::api::channel::RepoChannel;
 use crate::api::clock;
 use crate::api::cursor::begin_cursor;
 use crate::api::stored_message::StoredMessage;
+use crate::inbound::answering::is_new;
 use crate::inbound::effects::RouteEffect;
 use crate::inbound::emoji::EmojiSign;
 use crate::inbound::event::{ButtonClick, EnvelopePayload, ReactionAdded};
 use crate::inbound::route;
 use crate::inbound::take_error::TakeError;
 use crate::people::access;
-use crate::questions::answering::is_new;
 
 /// Prefix of the `action_id`s of the question's buttons; the Repo's UID follows.
 const BUTTON: &str = "repository:";

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use codebutler_slack_text::without_quotes;
 
 use crate::api::channel::RepoChannel;
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
 
 /// Repos of its channel that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

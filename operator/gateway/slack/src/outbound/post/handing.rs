@@ -5,7 +5,7 @@ use codebutler_crds::ThreadStatus;
 use codebutler_gateway_core::dispatch::{RepoTeam, rounds};
 use serde_json::{Value, json};
 
-use crate::inbound::address;
+use crate::text::address;
 
 /// Addressees of the parts of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

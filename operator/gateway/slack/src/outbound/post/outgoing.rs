@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use super::handing::FileHanding;
 use super::identity::MessageIdentity;
 use crate::EVENT_TYPE;
-use crate::inbound::feedback;
-use crate::inbound::page_author::ReplyAuthor;
-use crate::outbound::blocks;
 use crate::outbound::dates::show_dates;
-use crate::outbound::markdown::RenderedTable;
 use crate::outbound::message_parts::part_blocks;
-use crate::outbound::mrkdwn;
 use crate::questions::QuestionButton;
+use crate::questions::blocks;
 use crate::questions::shown::OfferShown;
+use crate::text::feedback;
+use crate::text::markdown::RenderedTable;
+use crate::text::mrkdwn;
+use crate::text::page_author::ReplyAuthor;
 
 /// A text on its way into a thread.
 pub(crate) struct OutgoingText<'a> {

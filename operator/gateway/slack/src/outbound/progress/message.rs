@@ -16,8 +16,8 @@ use super::tasks::{TaskList, plan_title};
 use super::{KIND, RunKey, ShownRun, lock};
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
+use crate::api::deferral::LaterError;
 use crate::api::web::CallError;
-use crate::inbound::deferral::LaterError;
 use crate::outbound::post::{self, FileHanding, OutgoingText, SentPart, TextAsks};
 
 /// Place of a run's message, and the role of the run.

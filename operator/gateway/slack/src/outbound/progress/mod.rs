@@ -44,7 +44,7 @@ use self::tasks::TaskList;
 use self::waiting::WaitingLook;
 use crate::Inner;
 use crate::api::account::SlackAccount;
-use crate::inbound::deferral::LaterError;
+use crate::api::deferral::LaterError;
 use crate::outbound::post;
 
 /// `kind` in the message's metadata: no role reads it.

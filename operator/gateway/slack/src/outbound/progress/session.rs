@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
+use crate::api::deferral::LaterError;
 use crate::api::web::CallError;
 use crate::api::{conversation_pages, explain, scopes};
-use crate::inbound::content;
-use crate::inbound::deferral::LaterError;
-use crate::outbound::mrkdwn;
+use crate::text::content;
+use crate::text::mrkdwn;
 
 /// Characters that Slack takes as a title.
 const TITLE: usize = 200;

@@ -4,7 +4,7 @@ use codebutler_crds::NanoUsd;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
 
 /// Longest description of what is done, in characters.
 const DOING: usize = 80;

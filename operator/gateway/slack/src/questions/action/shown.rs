@@ -6,9 +6,9 @@ use codebutler_markdown::visible_text;
 use serde_json::{Value, json};
 
 use super::offered_buttons;
-use crate::outbound::blocks;
-use crate::outbound::markdown;
-use crate::outbound::mrkdwn;
+use crate::questions::blocks;
+use crate::text::markdown;
+use crate::text::mrkdwn;
 
 /// Limit of the part of an action that is shown, in characters as escaped for Slack.
 const SHOWN: usize = 2400;

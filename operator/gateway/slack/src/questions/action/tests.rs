@@ -2,8 +2,8 @@ use codebutler_crds::thread::PostedPlan;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
-use crate::inbound::decision_words::read_intent;
 use crate::questions::answered::{AnsweredQuestion, find_answered};
+use crate::text::decision_words::read_intent;
 
 fn ts(text: &str) -> SlackTs {
     text.parse().unwrap()

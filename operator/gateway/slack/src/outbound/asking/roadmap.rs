@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use super::post_own;
 use super::whole::{attach_whole, digest_of};
 use crate::Inner;
-use crate::outbound::blocks;
-use crate::outbound::markdown;
 use crate::outbound::post::{self, EMPTY, NOTICE, not_recorded, notice_id, post_line};
 use crate::outbound::uploads;
 use crate::people::mentions;
+use crate::questions::blocks;
 use crate::questions::roadmap::{self, BUTTONS};
+use crate::text::markdown;
 
 /// A question about a roadmap's items, and what a yes to it is recorded for.
 pub struct ItemsQuestion {

@@ -4,9 +4,9 @@ use codebutler_crds::thread::OfferKind;
 use codebutler_slack_text::shown_text;
 use serde_json::{Value, json};
 
-use crate::outbound::split_text::split_text;
 use crate::questions::shown::OfferShown;
 use crate::questions::{ButtonStyle, QuestionButton, choice, learnings};
+use crate::text::split_text::split_text;
 
 /// Limit of a section's text, in characters: Slack takes 3,000.
 const SECTION: usize = 2900;

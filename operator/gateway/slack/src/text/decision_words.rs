@@ -2,7 +2,7 @@
 
 use codebutler_crds::NanoUsd;
 
-use crate::inbound::courtesy::is_thanks;
+use crate::text::courtesy::is_thanks;
 
 /// Meaning of a whole message. A message that says anything more is not a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

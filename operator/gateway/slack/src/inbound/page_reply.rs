@@ -17,13 +17,13 @@ use crate::api::attribution::PAGE_KIND;
 use crate::api::conversation_pages;
 use crate::api::stored_message::StoredMessage;
 use crate::inbound::effects::RouteEffect;
-use crate::inbound::page_author::{AuthorPlace, ReplyAuthor};
 use crate::inbound::route::{self, RouteAction};
 use crate::inbound::take_error::TakeError;
-use crate::outbound::mrkdwn;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::people::access;
 use crate::questions::{self, ButtonPress, ButtonStyle};
+use crate::text::mrkdwn;
+use crate::text::page_author::{AuthorPlace, ReplyAuthor};
 use crate::{Inner, SlackGateway};
 
 /// Most open questions that are shown with their buttons.

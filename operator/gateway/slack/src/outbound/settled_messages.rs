@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::Inner;
 use crate::api::account::{AccessError, SlackAccount};
 use crate::api::conversation_pages;
-use crate::outbound::blocks;
-use crate::outbound::mrkdwn;
 use crate::outbound::refused_blocks::refuses_blocks;
+use crate::questions::blocks;
 use crate::questions::{self, QuestionButton, action, find_button, recording};
+use crate::text::mrkdwn;
 
 /// `kind` of a question about an action, once it is answered.
 const ANSWERED: &str = "answered";

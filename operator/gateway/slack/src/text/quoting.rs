@@ -5,7 +5,7 @@ use codebutler_gateway_core::github::text::incoming_text;
 use crate::api::stored_message::SharedMessage;
 
 /// Limit of the text that one link leads to, in characters.
-pub(super) const LONGEST_LINKED: usize = 4000;
+pub(crate) const LONGEST_LINKED: usize = 4000;
 
 /// Describes a file on one line by name, type and size, as far as Slack says.
 pub(crate) fn describe_file(file: &SharedMessage) -> String {

@@ -2,8 +2,8 @@
 
 use codebutler_crds::SlackTs;
 
-use crate::inbound::decision_words::MessageIntent;
-use crate::inbound::numbered_reply::ItemVerdict;
+use crate::text::decision_words::MessageIntent;
+use crate::text::numbered_reply::ItemVerdict;
 
 /// A person's message, as far as a Thread is concerned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

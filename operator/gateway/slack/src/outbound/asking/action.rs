@@ -17,7 +17,6 @@ use tokio::time::Instant;
 
 use super::whole;
 use crate::Inner;
-use crate::inbound::effects::RouteEffect;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::outbound::uploads;
 use crate::people::mentions;
@@ -70,7 +69,7 @@ pub(crate) async fn ask_action(
             let standing = find_approval(&now, &id).is_some_and(|one| one.standing);
             let reply = ApprovalReply { id: id.clone(), state, by, standing };
             if state == ApprovalState::Expired {
-                inner.follow_up(vec![RouteEffect::Settled { thread: key }]);
+                inner.settle_soon(key);
                 return Ok(reply);
             }
             if state != ApprovalState::Pending || Instant::now() >= deadline {

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use self::inline::InlineLine;
 use self::table::{HUGE, MarkdownTable};
-use crate::outbound::mrkdwn::escape_text;
+use crate::text::mrkdwn::escape_text;
 
 /// Least number of lines of code that go into a file.
 const LONG: usize = 20;

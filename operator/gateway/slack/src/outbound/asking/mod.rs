@@ -16,14 +16,14 @@ use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 
 use crate::Inner;
-use crate::outbound::markdown;
 use crate::outbound::post::{
     EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, not_recorded, post_once,
 };
-use crate::outbound::split_text::split_text;
 use crate::people::mentions;
 use crate::questions::budget::{self, BudgetAsked};
 use crate::questions::{QuestionButton, inactivity, update};
+use crate::text::markdown;
+use crate::text::split_text::split_text;
 
 /// Asks about money, and calls those of `people` whom the text mentions; a quick press waits until the question is
 /// recorded.

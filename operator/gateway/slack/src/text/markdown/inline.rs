@@ -6,7 +6,7 @@ use std::ops::Range;
 use codebutler_markdown::{find_addresses, is_url, looks_elsewhere, mark_hidden};
 use pulldown_cmark::{CowStr, Event, Tag, TagEnd};
 
-use crate::outbound::mrkdwn::escape_text;
+use crate::text::mrkdwn::escape_text;
 
 /// Text of one block with the spans in it.
 #[derive(Default)]

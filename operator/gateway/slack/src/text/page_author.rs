@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::inbound::feedback::{self, DoubtedAnswer};
-use crate::outbound::mrkdwn;
+use crate::text::feedback::{self, DoubtedAnswer};
+use crate::text::mrkdwn;
 
 /// The person for whom a message is posted.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use codebutler_markdown::{find_addresses, is_url, looks_elsewhere, mark_hidden};
 use pulldown_cmark::{Event, Tag, TagEnd};
 use serde_json::{Map, Value, json};
 
-use crate::outbound::mrkdwn::escape_text;
+use crate::text::mrkdwn::escape_text;
 
 /// Names of the styles in the order of [`CellWriter::styles`].
 const STYLES: [&str; 3] = ["bold", "italic", "strike"];

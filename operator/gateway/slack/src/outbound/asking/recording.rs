@@ -7,12 +7,12 @@ use codebutler_gateway_core::masks;
 use codebutler_gateway_core::thread_key::ThreadKey;
 
 use crate::Inner;
-use crate::outbound::markdown;
 use crate::outbound::post::{
     EMPTY, FileHanding, LIMIT, OutgoingText, TextAsks, not_recorded, post_once,
 };
-use crate::outbound::split_text::split_text;
 use crate::questions::recording;
+use crate::text::markdown;
+use crate::text::split_text::split_text;
 
 /// Shows the transcript, and lets roles wait for a correction; once per key. A quick press waits until it is
 /// recorded.

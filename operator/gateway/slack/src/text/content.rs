@@ -11,8 +11,8 @@ use codebutler_slack_text::{AttachedKind, AttachedText, is_table_block, shown_te
 use serde_json::Value;
 
 use crate::api::stored_message::StoredMessage;
-use crate::inbound::quoting::find_fence;
-use crate::outbound::mrkdwn;
+use crate::text::mrkdwn;
+use crate::text::quoting::find_fence;
 use crate::{Inner, own_metadata};
 
 /// Limits in characters: of one attachment, and of what an app shows of a link.
