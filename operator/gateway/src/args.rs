@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codebutler_gateway_core::dial::DialOptions;
 use codebutler_gateway_core::drain::GRACE;
-use codebutler_gateway_core::history::follow::HistoryRetention;
+use codebutler_gateway_core::history_follow::HistoryRetention;
 use codebutler_runtime::quantity;
 use url::Url;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use codebutler_crds::names;
 use codebutler_gateway_core::drain::{self, DrainShares};
-use codebutler_gateway_core::history::follow;
+use codebutler_gateway_core::history_follow;
 use codebutler_gateway_core::pulse;
 use codebutler_gateway_core::serve;
 use codebutler_mcp_servers::probe as servers;
@@ -203,7 +203,7 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMa
         &gateway.gate.pulse,
         (args.agent_silence(), &gateway.work.shutdown),
     ));
-    let following = Box::pin(follow::run_following(
+    let following = Box::pin(history_follow::run_following(
         &gateway.work.context,
         &gateway.work.shutdown,
         args.retention(),

@@ -83,7 +83,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 1,
         circles: 0,
-        folders: 7,
+        folders: 0,
     },
     Crate {
         folder: "operator/gateway/git/src",

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::attended::AttendedThreads;
 use crate::dial::{DialReach, OutsideDialer};
-use crate::github::GitHubAccess;
+use crate::github_access::GitHubAccess;
 use crate::groups::UserGroups;
 use crate::history::HistoryKeeper;
 use crate::mcp_facts::McpFacts;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::context::GatewayContext;
 use crate::dial::DialReach;
-use crate::github::{GitHubError, app};
+use crate::github_access::{GitHubError, app};
 use crate::remote::Remote;
 
 /// A credential in use. No Debug: it holds a token.

@@ -1,16 +1,12 @@
 //! GitHub's REST API, as far as a thread needs it: its branch and its pull request. What exists is
 //! looked for before it is made, so that a repeated call changes nothing.
 
-mod access;
 mod actions;
 mod activity;
-pub mod app;
 mod changed;
 mod checks;
 mod client;
 mod commands;
-mod error;
-mod exchange;
 mod file;
 mod files;
 mod issues;
@@ -22,32 +18,28 @@ mod outside;
 mod people;
 mod pull;
 mod pulls;
-mod rate;
 mod rules;
 mod talk;
 pub mod text;
 mod tip;
-mod under_way;
 
 use codebutler_crds::Repo;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-pub use self::access::GitHubAccess;
 pub use self::changed::ChangedPulls;
 use self::client::{GitHubClient, MOST_LISTED};
 pub use self::commands::{ChangedFile, CommandPlace, HeardCommand, HeardComments};
-pub use self::error::GitHubError;
-use self::exchange::read_answer;
 pub use self::merge::{MergeMessage, MergeProgress};
 pub use self::outside::ChangeTarget;
 pub use self::pull::GitHubPull;
-pub use self::rate::RateQuota;
 pub use self::rules::BranchRules;
 pub use self::talk::{PullComment, PullTalk, RemarkKey};
 pub use self::tip::BranchTip;
 use crate::context::GatewayContext;
+use crate::github_access::exchange::read_answer;
+pub use crate::github_access::{GitHubAccess, GitHubError, RateQuota};
 use crate::remote::Remote;
 
 /// Digits of a SHA-1 object name.

@@ -24,8 +24,10 @@ pub mod finished;
 #[cfg(test)]
 mod fuzz;
 pub mod github;
+pub mod github_access;
 pub mod groups;
 pub mod history;
+pub mod history_follow;
 pub mod identity;
 pub mod image_kind;
 pub mod low_priority;

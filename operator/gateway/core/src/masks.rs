@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::Repo;
 use kube::ResourceExt as _;
 use tokio::time::timeout;
 
 use crate::context::GatewayContext;
-use crate::github::{GitHub, GitHubError};
+use crate::github::GitHub;
+use crate::github_access::GitHubError;
 use crate::policy::{self, WantedMasking};
 use crate::redact::SecretRedactor;
 
@@ -59,19 +58,4 @@ pub async fn as_known(context: &GatewayContext, repo: &Repo) -> Arc<SecretRedact
     redactors.miss(repo);
     tracing::warn!(repo = repo.name_any(), why, "redaction_patterns_unknown");
     redactors.of(repo)
-}
-
-/// The bytes of a file as GitHub's API writes them.
-pub fn decode_content(content: &str) -> Option<Vec<u8>> {
-    let plain: String = content.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    STANDARD.decode(plain).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_file_comes_in_lines_of_base64() {
-        assert_eq!(super::decode_content("eyJh\nIjog\nMX0=\n").unwrap(), br#"{"a": 1}"#);
-        assert_eq!(super::decode_content("no base64!"), None);
-    }
 }

@@ -3,8 +3,8 @@
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::model::{ModelApi, ModelProvider};
+use codebutler_gateway_core::dial::address::is_public;
 use codebutler_gateway_core::dial::is_outside;
-use codebutler_gateway_core::egress::address::is_public;
 use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::{HeaderMap, HeaderValue};
 use url::{Host, Url};

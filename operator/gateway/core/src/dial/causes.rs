@@ -7,8 +7,8 @@ use std::io;
 use rustls::CertificateError;
 
 use super::authorities::AuthorityExpired;
+use super::refusal::EgressRefusal;
 use super::trouble::DialTrouble;
-use crate::egress::EgressRefusal;
 
 /// Returns the trouble that a client's error comes from, if a person can fix it.
 pub fn find_trouble(error: &(dyn Error + 'static)) -> Option<DialTrouble> {

@@ -6,10 +6,13 @@
 //! the second time gains nothing. Behind a proxy it is the proxy that resolves: then the literal
 //! address, or the name itself, has to be one of the outside.
 
+pub mod address;
 mod authorities;
 mod causes;
 mod names;
 mod options;
+pub(crate) mod refusal;
+pub mod target;
 mod trouble;
 
 use std::error::Error;
@@ -29,13 +32,15 @@ use tokio::net::TcpStream;
 use tower::{Service, ServiceExt as _};
 use url::Url;
 
+pub use self::address::IpNetwork;
 pub use self::causes::{find_refusal, find_trouble};
 pub use self::names::{DialReach, NameLookup, is_outside};
 use self::names::{HostNames, NameResolver};
 pub use self::options::DialOptions;
 use self::options::ProxyRules;
+pub use self::refusal::EgressRefusal;
+pub use self::target::EgressTarget;
 pub use self::trouble::DialTrouble;
-use crate::egress::{EgressRefusal, EgressTarget};
 
 /// Timeout of a connection, including any proxy on the way.
 pub const CONNECT: Duration = Duration::from_secs(10);

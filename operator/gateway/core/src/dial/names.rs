@@ -11,8 +11,8 @@ use futures::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns;
 use tower::Service;
 
-use crate::egress::EgressRefusal;
-use crate::egress::address::{self, IpNetwork};
+use super::address::{self, IpNetwork};
+use super::refusal::EgressRefusal;
 
 /// Timeout of a name lookup.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,8 +12,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
+use super::address::IpNetwork;
 use super::authorities::TrustedAuthorities;
-use crate::egress::IpNetwork;
 use crate::redact::log;
 
 /// Proxies, authorities and opened networks.

@@ -1,11 +1,7 @@
-//! Egress rules of workspaces. [`target`] reads what was asked for, [`rules`] compares it with the
-//! Repo's list, [`address`] knows what a name must not resolve to, and [`walls`] knows which pods
-//! can get out otherwise. Connections are made in [`dial`](crate::dial).
+//! Egress rules of workspaces. [`rules`] compares what was asked for with the Repo's list, and [`walls`] knows which
+//! pods can get out otherwise. Connections are made in [`dial`](crate::dial).
 
-pub mod address;
-mod refusal;
 mod rules;
-pub mod target;
 pub mod walls;
 
 use std::collections::HashMap;
@@ -19,13 +15,11 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
-pub use self::address::IpNetwork;
-pub use self::refusal::EgressRefusal;
-use self::refusal::MOST;
 pub use self::rules::allows_target;
-pub use self::target::EgressTarget;
 use self::walls::EgressWalls;
+use crate::dial::refusal::MOST;
 use crate::dial::{DialReach, DialedLine, OutsideDialer};
+pub use crate::dial::{EgressRefusal, EgressTarget, IpNetwork};
 use crate::thread_key::ThreadKey;
 
 /// Pages that are laid out at once: each may keep a processor busy.

@@ -1,6 +1,6 @@
 //! A Repo's list of hosts.
 
-use super::EgressTarget;
+use crate::dial::EgressTarget;
 
 /// Ports of entries that name none.
 const USUAL: [u16; 2] = [443, 80];

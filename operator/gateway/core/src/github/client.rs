@@ -11,15 +11,15 @@ use kube::ResourceExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::access::GitHubAccess;
-use super::exchange::{
-    GitHubAnswer, exchange_request, names_limit, read_answer, read_value, refusal_words,
-};
-use super::rate::{RateQuota, told_wait};
 use super::{GitHubError, text};
 use crate::context::GatewayContext;
 use crate::credential::RemoteCredential;
 use crate::dial::DialTrouble;
+use crate::github_access::GitHubAccess;
+use crate::github_access::exchange::{
+    GitHubAnswer, exchange_request, names_limit, read_answer, read_value, refusal_words,
+};
+use crate::github_access::rate::{RateQuota, told_wait};
 use crate::redact::SecretRedactor;
 use crate::remote::Remote;
 

@@ -5,9 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::exchange::read_answer;
 use super::{GitHub, GitHubError, GitHubPull};
-use crate::masks::decode_content;
+use crate::github_access::exchange::read_answer;
 
 impl GitHub {
     /// Names of what is at the top of a commit.
@@ -105,6 +104,12 @@ impl GitHub {
     }
 }
 
+/// The bytes of a file as GitHub's API writes them.
+fn decode_content(content: &str) -> Option<Vec<u8>> {
+    let plain: String = content.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    STANDARD.decode(plain).ok()
+}
+
 /// True if rules of the repository forbid a commit. GitHub gives that the status of a file that has changed meanwhile.
 fn names_rules(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
@@ -122,6 +127,12 @@ pub struct HostedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_comes_in_lines_of_base64() {
+        assert_eq!(decode_content("eyJh\nIjog\nMX0=\n").unwrap(), br#"{"a": 1}"#);
+        assert_eq!(decode_content("no base64!"), None);
+    }
 
     #[test]
     fn a_commit_that_rules_forbid_is_none_that_came_too_late() {

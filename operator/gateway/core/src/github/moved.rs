@@ -4,9 +4,9 @@
 use codebutler_crds::Repo;
 use serde::Deserialize;
 
-use super::exchange::read_answer;
 use super::{GitHub, GitHubError};
 use crate::context::GatewayContext;
+use crate::github_access::exchange::read_answer;
 use crate::remote::Remote;
 
 #[derive(Deserialize)]

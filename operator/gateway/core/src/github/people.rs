@@ -5,9 +5,9 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::exchange::GitHubAnswer;
 use super::pull::GitHubAccount;
 use super::{GitHub, GitHubError, text};
+use crate::github_access::exchange::GitHubAnswer;
 
 /// An issue, or a pull request among the issues, as far as it is changed here.
 #[derive(Debug, Deserialize)]

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::exchange::GitHubAnswer;
 use super::pull::GitHubAccount;
 use super::{GitHub, GitHubError, GitHubPull, text};
+use crate::github_access::exchange::GitHubAnswer;
 
 /// Longest remark that a role is shown, in characters.
 const REMARK: usize = 4000;

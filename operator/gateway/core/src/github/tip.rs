@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::exchange::read_answer;
 use super::{GitHub, GitHubError, branch_path};
+use crate::github_access::exchange::read_answer;
 
 /// The newest commit of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use codebutler_crds::wire::history::HistoryEvent;
 use codebutler_crds::{SlackTs, Thread, ThreadStatus, condition};
 
 /// A fact: its key, the role it is about, and what it says.
-pub(super) type ThreadFact = (String, Option<String>, HistoryEvent);
+pub(crate) type ThreadFact = (String, Option<String>, HistoryEvent);
 
 /// Conditions that say why nothing happens.
 const WAITS: [&str; 4] = [
@@ -18,7 +18,7 @@ const WAITS: [&str; 4] = [
 ];
 
 /// Returns all facts that a Thread's object tells.
-pub(super) fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
+pub(crate) fn thread_facts(thread: &Thread) -> Vec<ThreadFact> {
     let Some(status) = &thread.status else { return Vec::new() };
     let mut facts: Vec<_> = opening_fact(thread).into_iter().collect();
     if let Some(plan) = &status.plan {

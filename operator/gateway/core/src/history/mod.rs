@@ -2,10 +2,10 @@
 //! sees and does itself. Nothing waits for it but the agents' own telling; while the store is away,
 //! work goes on, and what the gateway tells waits in a buffer that is bounded.
 //!
-//! Pure: [`facts`], [`mask`]. [`writer`] writes, on a thread of its own, [`follow`] looks at Threads.
+//! Pure: [`facts`], [`mask`]. [`writer`] writes, on a thread of its own, and [`crate::history_follow`] looks at
+//! Threads.
 
-mod facts;
-pub mod follow;
+pub(crate) mod facts;
 pub mod mask;
 pub mod reads;
 mod requests;

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use codebutler_crds::policy::EgressSpec;
 use codebutler_crds::{AgentRole, Repo};
 use codebutler_gateway_core::dial::{DialOptions, OutsideDialer};
-use codebutler_gateway_core::egress::{EgressRefusal, ThreadEgress, target::EgressTarget};
+use codebutler_gateway_core::egress::{EgressRefusal, EgressTarget, ThreadEgress};
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_testbed::models::ScriptStep;
 use futures::FutureExt as _;

@@ -67,7 +67,7 @@ const LIST: [(&str, &str, &str); 22] = [
     ),
     (
         "metadata services",
-        "operator/gateway/core/src/egress/address.rs",
+        "operator/gateway/core/src/dial/address.rs",
         "no_configuration_opens_the_metadata_service_of_a_cloud",
     ),
     (

@@ -197,11 +197,11 @@ pub enum GitHubError {
     Released { tag: String },
     /// A remark on lines that the pull request does not show.
     #[error(
-        "the pull request shows no such line of a new version: {}. Name changed files and lines in or near a change, as GHPull shows them, or say it in `body`",
+        "the pull request shows no such lines: {}. Name changed files and lines in or near one change, as GHPull shows them, or say it in `body`",
         places.join(", ")
     )]
     Misplaced {
-        /// Places, each as `path:line`.
+        /// Places, each with its file and lines.
         places: Vec<String>,
     },
     /// Status 404 for a pull request.
@@ -278,7 +278,7 @@ pub enum GitHubError {
 
 impl GitHubError {
     /// Logs a request that got no answer, and builds its error.
-    pub(super) fn unsent(host: &str, error: reqwest::Error) -> Self {
+    pub(crate) fn unsent(host: &str, error: reqwest::Error) -> Self {
         let error = error.without_url();
         tracing::warn!(host, %error, "github_unreachable");
         let host = host.to_owned();

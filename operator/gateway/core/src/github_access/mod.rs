@@ -1,5 +1,11 @@
-//! State that all calls to GitHub share: tokens, rate limits, who may write, and renamed
-//! repositories.
+//! State that all calls to GitHub share: tokens, rate limits, who may write, renamed repositories, and the errors of a
+//! request.
+
+pub mod app;
+mod error;
+pub(crate) mod exchange;
+pub(crate) mod rate;
+pub(crate) mod under_way;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,9 +14,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use super::app::AppTokens;
-use super::rate::RateLimits;
-use super::under_way::UnsettledWrites;
+use self::app::AppTokens;
+pub use self::error::GitHubError;
+use self::rate::RateLimits;
+pub use self::rate::RateQuota;
+use self::under_way::UnsettledWrites;
 use crate::remote::Remote;
 use crate::thread_key::ThreadKey;
 use crate::threads::keyed::KeyedLocks;
@@ -77,7 +85,7 @@ pub struct GitHubAccess {
     /// Repositories that have another name by now.
     pub moved: MovedRepositories,
     /// Writes whose callers went away.
-    pub(super) unsettled: UnsettledWrites,
+    pub(crate) unsettled: UnsettledWrites,
 }
 
 impl GitHubAccess {

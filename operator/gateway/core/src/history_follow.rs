@@ -9,8 +9,8 @@ use codebutler_runtime::shards::GatewayShard;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::{HistoryKeeper, ToldEvent, facts};
 use crate::context::GatewayContext;
+use crate::history::{HistoryKeeper, ToldEvent, facts};
 use crate::masks;
 use crate::thread_key::ThreadKey;
 

@@ -2,11 +2,11 @@
 
 use codebutler_crds::wire::ErrorCode;
 
+use super::trouble::DialTrouble;
 use crate::api_error::ApiError;
-use crate::dial::DialTrouble;
 
 /// Connections of one Thread at a time: package managers open dozens.
-pub(super) const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// Refusal of a connection, in words for whoever runs the command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::EgressRefusal;
+use super::refusal::EgressRefusal;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressTarget {

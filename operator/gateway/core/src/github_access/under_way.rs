@@ -14,7 +14,7 @@ const REMEMBERED: usize = 512;
 
 /// Addresses of such writes, each with the time until which it has to be waited for. Clones share them.
 #[derive(Clone)]
-pub(super) struct UnsettledWrites(Arc<Mutex<RecentMap<String, Instant>>>);
+pub(crate) struct UnsettledWrites(Arc<Mutex<RecentMap<String, Instant>>>);
 
 impl Default for UnsettledWrites {
     fn default() -> Self {
@@ -23,19 +23,19 @@ impl Default for UnsettledWrites {
 }
 
 /// A write on its way. Dropped before its end, as with a caller that went away, it is unsettled.
-pub(super) struct WriteUnderWay {
+pub(crate) struct WriteUnderWay {
     writes: UnsettledWrites,
     address: String,
     is_known: bool,
 }
 
 impl UnsettledWrites {
-    pub(super) fn begin(&self, address: &str) -> WriteUnderWay {
+    pub(crate) fn begin(&self, address: &str) -> WriteUnderWay {
         WriteUnderWay { writes: self.clone(), address: address.to_owned(), is_known: false }
     }
 
     /// Waits for writes to an address, before it is read to see what they have made.
-    pub(super) async fn settle(&self, address: &str) {
+    pub(crate) async fn settle(&self, address: &str) {
         let until = self.0.lock().get(&address.to_owned()).copied();
         if let Some(until) = until {
             sleep_until(until).await;
@@ -45,7 +45,7 @@ impl UnsettledWrites {
 
 impl WriteUnderWay {
     /// Notes that the outcome is known.
-    pub(super) fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.is_known = true;
     }
 }

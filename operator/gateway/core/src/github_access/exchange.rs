@@ -15,7 +15,7 @@ const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// GitHub's words for limits that no header reports.
 const LIMITS: [&str; 3] = ["secondary rate limit", "rate limit exceeded", "abuse detection"];
 
-pub(super) struct GitHubAnswer {
+pub(crate) struct GitHubAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -24,7 +24,7 @@ pub(super) struct GitHubAnswer {
 impl GitHubAnswer {
     /// Returns true if the answer reports a rate limit. Limits that GitHub keeps to itself show in
     /// its words alone.
-    pub(super) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         let refused = matches!(self.status.as_u16(), 403 | 429);
         refused
             && (self.status == StatusCode::TOO_MANY_REQUESTS
@@ -33,23 +33,23 @@ impl GitHubAnswer {
                 || names_limit(&self.words()))
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// Returns true if the body contains these words.
-    pub(super) fn mentions(&self, words: &str) -> bool {
+    pub(crate) fn mentions(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.body).contains(words)
     }
 
     /// GitHub's own words about a refusal, as they came: to be shown masked only.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         refusal_words(&serde_json::from_slice(&self.body).unwrap_or_default())
     }
 }
 
 /// Sends one request and reads its whole answer.
-pub(super) async fn exchange_request(
+pub(crate) async fn exchange_request(
     request: reqwest::RequestBuilder,
 ) -> Result<Result<GitHubAnswer, GitHubError>, reqwest::Error> {
     let mut response = request.timeout(TIMEOUT).send().await?;
@@ -65,13 +65,13 @@ pub(super) async fn exchange_request(
 }
 
 /// Returns true if a refusal is that of a rate limit.
-pub(super) fn names_limit(words: &str) -> bool {
+pub(crate) fn names_limit(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     LIMITS.iter().any(|limit| words.contains(limit))
 }
 
 /// The message of a refusal and those of its errors: a list of them, or a plain text.
-pub(super) fn refusal_words(body: &Value) -> String {
+pub(crate) fn refusal_words(body: &Value) -> String {
     let errors = &body["errors"];
     let listed = errors.as_array().into_iter().flatten();
     let errors = listed.filter_map(error_words).chain(errors.as_str().map(str::to_owned));
@@ -89,12 +89,12 @@ fn error_words(error: &Value) -> Option<String> {
 }
 
 /// Reads what GitHub described.
-pub(super) fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<T, GitHubError> {
+pub(crate) fn read_answer<T: DeserializeOwned>(answer: &GitHubAnswer) -> Result<T, GitHubError> {
     read_from(&mut serde_json::Deserializer::from_slice(&answer.body))
 }
 
 /// Reads a part of an answer.
-pub(super) fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, GitHubError> {
+pub(crate) fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, GitHubError> {
     read_from(value)
 }
 

@@ -72,7 +72,7 @@ impl RateLimits {
 }
 
 /// Returns how long to wait after a limit that stops nothing else; a minute where no header says it.
-pub(super) fn told_wait(headers: &HeaderMap) -> Duration {
+pub(crate) fn told_wait(headers: &HeaderMap) -> Duration {
     limit_duration(headers).unwrap_or(MINUTE).min(LONGEST)
 }
 
