@@ -75,7 +75,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 0,
         circles: 0,
-        folders: 3,
+        folders: 0,
     },
     // The remote: a word of the house.
     Crate {
@@ -105,7 +105,7 @@ const CRATES: &[Crate] = &[
         shared_names: 3,
         short_names: 1,
         circles: 0,
-        folders: 4,
+        folders: 0,
     },
     Crate {
         folder: "operator/gateway/slack/src",

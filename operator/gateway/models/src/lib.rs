@@ -4,8 +4,8 @@
 //!
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`form`],
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
-//! [`verdict`]. [`facts`] knows the models, [`flights`] how many calls a role makes at once,
-//! [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`] its
+//! [`verdict`]. [`facts`] knows the models, [`catalog`] their lists, [`standing`] how they do, [`flights`] how many
+//! calls a role makes at once, [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`] its
 //! bill. Where a call is refused, [`mend`] sends it in another form, and [`learned`] remembers the form.
 //! [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
@@ -18,6 +18,7 @@ pub mod budget;
 mod calibration;
 mod call;
 mod calling;
+pub mod catalog;
 mod charge;
 pub mod collect;
 pub mod complaint;
@@ -46,6 +47,7 @@ pub mod services;
 pub mod settle;
 mod slow;
 pub mod sse;
+pub mod standing;
 pub mod stream;
 mod tools;
 mod trace;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::breaker::CircuitBreakers;
 use super::calibration::EstimateCalibration;
-use super::facts::catalog::{CatalogAsker, ModelCatalog};
+use super::catalog::{CatalogAsker, ModelCatalog};
 use super::flights::CallSlots;
 use super::learned::LearnedParams;
 use super::upstream::ProviderKeys;

@@ -16,7 +16,7 @@ use codebutler_gateway_core::github::GitHub;
 use codebutler_gateway_core::rights::DecisionRights;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::explain_unwritten;
-use codebutler_models::facts::catalog::ModelCatalog;
+use codebutler_models::catalog::ModelCatalog;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 

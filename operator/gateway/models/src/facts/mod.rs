@@ -2,18 +2,17 @@
 //! ([`list`]), or built in where that tells less ([`builtin`]); the Repo's own word counts more
 //! than both.
 //!
-//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`], [`route`]. [`catalog`]
-//! asks the providers and keeps what they say, [`standing`] says on the Repos how that is.
+//! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`], [`route`].
+//! [`catalog`](crate::catalog) asks the providers and keeps what they say, [`standing`](crate::standing) says on the
+//! Repos how that is.
 
 pub mod builtin;
-pub mod catalog;
 pub mod check;
 pub mod family;
 pub mod list;
 pub mod llama;
 pub mod price;
 pub mod route;
-pub mod standing;
 
 use codebutler_crds::model::{ModelNote, ModelProvider};
 use codebutler_crds::role::{ReasoningEffort, RoleModel};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::extract::Query;
 use axum::routing::get;
 use codebutler_crds::NanoUsd;
-use codebutler_models::facts::standing;
+use codebutler_models::standing;
 use codebutler_testbed::llama::{LlamaError, LlamaOptions, LlamaServer};
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::pytools::PyToolsError;

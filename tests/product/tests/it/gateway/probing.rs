@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_git::probe;
-use codebutler_models::facts::standing;
+use codebutler_models::standing;
 use codebutler_testbed::models::{
     ModelOptions, ModelScript, ModelServer, PlayedCatalogue, ScriptStep,
 };

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use codebutler_crds::{AgentRole, NanoUsd};
-use codebutler_models::facts::standing;
+use codebutler_models::standing;
 use codebutler_testbed::models::ModelScript;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;

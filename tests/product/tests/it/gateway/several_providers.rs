@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::NanoUsd;
-use codebutler_models::facts::standing;
+use codebutler_models::standing;
 use codebutler_testbed::models::{ModelScript, small_png};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;

@@ -16,15 +16,15 @@ use kube::ResourceExt as _;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::check::{self, CheckedModels};
-use super::list::ListPage;
-use super::route::{RoutedModel, route_model};
-use super::{KnownModelFacts, builtin};
 use crate::dialect::ApiDialect;
+use crate::facts::check::{self, CheckedModels};
+use crate::facts::list::ListPage;
+use crate::facts::route::{RoutedModel, route_model};
+use crate::facts::{KnownModelFacts, builtin};
 use crate::upstream::lookup::{LookupMeans, NoModelList};
 use crate::upstream::{ModelUpstream, ProviderKeys};
 
-pub(super) const GOOD: Duration = Duration::from_hours(1);
+pub(crate) const GOOD: Duration = Duration::from_hours(1);
 /// Interval before a list is asked for again that could not be had, or that does not fit.
 const AGAIN: Duration = Duration::from_mins(1);
 /// Time that a role that begins waits for the list.
@@ -54,10 +54,10 @@ pub struct CatalogAsker<'a> {
 }
 
 /// Base URL, and namespace and name of the Secret.
-pub(super) type ListSource = (String, String, String);
+pub(crate) type ListSource = (String, String, String);
 
 #[derive(Clone)]
-pub(super) struct ModelList {
+pub(crate) struct ModelList {
     pub at: Instant,
     pub known: Result<Arc<ListedModels>, NoModelList>,
     /// Verdict on the key from the request for the list.
@@ -69,12 +69,12 @@ pub(super) struct ModelList {
 }
 
 #[derive(Default)]
-pub(super) struct ListedModels {
+pub(crate) struct ListedModels {
     pub models: CheckedModels,
     is_ollama: bool,
 }
 
-pub(super) fn list_source(repo: &Repo, provider: &ModelProvider<'_>) -> ListSource {
+pub(crate) fn list_source(repo: &Repo, provider: &ModelProvider<'_>) -> ListSource {
     let namespace = repo.namespace().unwrap_or_default();
     (provider.base_url.to_owned(), namespace, provider.credentials.name.clone())
 }
@@ -155,12 +155,12 @@ impl ModelCatalog {
         check::nearest_names(spec, model, lists)
     }
 
-    pub(super) fn list(&self, repo: &Repo, provider: &ModelProvider<'_>) -> Option<ModelList> {
+    pub(crate) fn list(&self, repo: &Repo, provider: &ModelProvider<'_>) -> Option<ModelList> {
         lock(&self.lists).get(&list_source(repo, provider)).cloned()
     }
 
     /// Asks if there is no list, or only one older than `age`.
-    pub(super) async fn refresh(
+    pub(crate) async fn refresh(
         &self,
         asker: &CatalogAsker<'_>,
         repo: &Repo,
@@ -201,7 +201,7 @@ impl ModelCatalog {
     }
 
     /// The Secret with the key of a provider, as it is.
-    pub(super) async fn secret(
+    pub(crate) async fn secret(
         &self,
         context: &GatewayContext,
         repo: &Repo,
@@ -230,7 +230,7 @@ impl ModelCatalog {
         }
     }
 
-    pub(super) fn forget_all_but(&self, wanted: &HashSet<ListSource>) {
+    pub(crate) fn forget_all_but(&self, wanted: &HashSet<ListSource>) {
         lock(&self.lists).retain(|source, _| wanted.contains(source));
         lock(&self.asking).retain(|source, _| wanted.contains(source));
         lock(&self.windows).retain(|(source, _), _| wanted.contains(source));
@@ -252,7 +252,7 @@ fn keep_last(
 }
 
 /// Facts of the model `id` from a provider's list, the built-in ones and the Repo.
-pub(super) fn model_facts(
+pub(crate) fn model_facts(
     provider: &ModelProvider<'_>,
     id: &str,
     listed: Option<&ListedModels>,

@@ -16,11 +16,11 @@ use kube::ResourceExt as _;
 use parking_lot::Mutex;
 use url::Url;
 
-use super::catalog::{GOOD, ModelList, list_source, model_facts};
-use super::check::{self, CheckedModels, ListedModel, RepoWorker};
-use super::family;
-use super::route::{RoutedModel, route_model};
+use crate::catalog::{GOOD, ModelList, list_source, model_facts};
 use crate::dialect::ApiDialect;
+use crate::facts::check::{self, CheckedModels, ListedModel, RepoWorker};
+use crate::facts::family;
+use crate::facts::route::{RoutedModel, route_model};
 use crate::services::ModelServices;
 
 /// Time between two looks at the Repos: nobody is asked for it.
