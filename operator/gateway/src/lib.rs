@@ -32,6 +32,7 @@ pub mod parts;
 pub mod png;
 pub mod radar;
 pub mod receipt;
+pub mod receipt_report;
 pub mod roadmap;
 pub mod shards;
 pub mod slack_consent;

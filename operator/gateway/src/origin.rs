@@ -7,6 +7,7 @@ use codebutler_crds::{Repo, Thread};
 use codebutler_gateway_core::thread_key::ThreadKey;
 
 use crate::parts;
+use crate::receipt::depends_on;
 use crate::work::WorkServices;
 
 /// Longest name of whoever asked, in characters.
@@ -36,16 +37,7 @@ pub async fn describe_origin(gateway: &WorkServices, repo: &Repo, thread: &Threa
     depends_on(&needed) + &write_origin(thread, link.as_deref(), &names) + &page.unwrap_or_default()
 }
 
-/// The lines that say on which pull requests one depends, as tools for several repositories read them.
-pub fn depends_on(needed: &[String]) -> String {
-    if needed.is_empty() {
-        return String::new();
-    }
-    let lines = needed.iter().map(|page| format!("Depends-On: {page}\n"));
-    lines.collect::<String>() + "\n"
-}
-
-/// The same once it is over: with who decided that.
+/// Origin of a change once it is over: with who decided that.
 pub fn at_end(thread: &Thread, link: Option<&str>, names: &PersonNames) -> String {
     let closing = thread.status.as_ref().and_then(|status| status.closing.as_ref());
     let by = closing.and_then(|closing| closing.decided_by.as_ref());

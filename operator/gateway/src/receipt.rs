@@ -4,23 +4,15 @@
 
 mod imitation;
 
+use codebutler_crds::Repo;
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::thread::{PlanComplexity, TestReceipt};
-use codebutler_crds::wire::{AskedDecision, PostMessage, TestProof, TestRun};
-use codebutler_crds::{Repo, names};
-use codebutler_description::{OwnPart, SharedDescription, reads_same};
-use codebutler_gateway_core::api_error::ApiError;
-use codebutler_gateway_core::approval::fresh_thread;
-use codebutler_gateway_core::caller::ProvenCaller;
-use codebutler_gateway_core::github::{BranchTip, GitHub, GitHubPull};
-use codebutler_gateway_core::threads::explain_unwritten;
-use kube::ResourceExt as _;
+use codebutler_crds::wire::{PostMessage, TestProof, TestRun};
+use codebutler_description::{OwnPart, SharedDescription};
 
 use self::imitation::is_imitation;
 pub use self::imitation::without_imitations;
 use crate::naming::{as_code, path_as_code};
-use crate::origin;
-use crate::work::WorkServices;
 
 /// Longest command that is kept, in characters.
 const MAX_COMMAND: usize = 200;
@@ -46,16 +38,16 @@ pub enum ReceiptVerdict {
 
 /// Facts that a verdict is made from.
 #[derive(Clone, Copy, Debug, Default)]
-struct ReceiptFacts<'a> {
+pub(crate) struct ReceiptFacts<'a> {
     /// The test command that counts.
-    expected: Option<&'a str>,
-    repo: &'a str,
-    role: &'a str,
+    pub expected: Option<&'a str>,
+    pub repo: &'a str,
+    pub role: &'a str,
     /// Tip of the remote's branch: commit and tree.
-    head: Option<(&'a str, &'a str)>,
-    proof: Option<&'a TestProof>,
+    pub head: Option<(&'a str, &'a str)>,
+    pub proof: Option<&'a TestProof>,
     /// The newest receipt of the Thread.
-    known: Option<&'a TestReceipt>,
+    pub known: Option<&'a TestReceipt>,
 }
 
 /// The test command of a thread: the Repo's, else that of the approved plan.
@@ -64,7 +56,7 @@ pub fn test_command<'a>(repo: &'a Repo, status: &'a ThreadStatus) -> Option<&'a 
     repo.spec.worktree.test.as_deref().or_else(planned).map(str::trim)
 }
 
-fn judge_receipt(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
+pub(crate) fn judge_receipt(facts: &ReceiptFacts<'_>) -> ReceiptVerdict {
     let Some(expected) = facts.expected else {
         return ReceiptVerdict::Unchecked(format!(
             "neither Repo `{}` (`spec.worktree.test`) nor the approved plan names a test command",
@@ -133,7 +125,7 @@ fn describe_missing(
 
 impl ReceiptVerdict {
     /// True if it is the receipt of another role than `role`, which stands above already, with nothing new.
-    fn is_told(&self, role: &str) -> bool {
+    pub(crate) fn is_told(&self, role: &str) -> bool {
         matches!(self, Self::Checked(receipt, since) if since.is_empty() && receipt.role != role)
     }
 
@@ -185,6 +177,15 @@ fn is_receipt_line(line: &str) -> bool {
         || LINES.iter().any(|own| line.starts_with(own))
 }
 
+/// The lines that say on which pull requests one depends, as tools for several repositories read them.
+pub fn depends_on(needed: &[String]) -> String {
+    if needed.is_empty() {
+        return String::new();
+    }
+    let lines = needed.iter().map(|page| format!("Depends-On: {page}\n"));
+    lines.collect::<String>() + "\n"
+}
+
 /// A body whose receipt says on which pull requests its own depends.
 pub fn with_needed(body: &str, needed: &[String]) -> String {
     let mut description = read_description(body);
@@ -193,7 +194,7 @@ pub fn with_needed(body: &str, needed: &[String]) -> String {
     if !missing || !receipt.contains(HEADING) {
         return body.to_owned();
     }
-    let lines = origin::depends_on(needed);
+    let lines = depends_on(needed);
     description.amend(OwnPart::Receipt, |text| match text.split_once(HEADING) {
         Some((before, after)) => format!("{before}{HEADING}\n\n{lines}{}", after.trim_start()),
         None => text.to_owned(),
@@ -221,35 +222,8 @@ fn named_files(files: &[String]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// The line below a message that says that work is done: one that asks for the merge, or hands over the work of a
-/// pull request.
-pub async fn under_message(
-    gateway: &WorkServices,
-    caller: &ProvenCaller,
-    message: &PostMessage,
-) -> Option<String> {
-    if message.decision == Some(AskedDecision::Plan) {
-        return under_plan(caller.repo.spec.worktree.test.as_deref(), message);
-    }
-    let merge = message.decision == Some(AskedDecision::Merge);
-    if !merge && message.proof.is_none() {
-        return None;
-    }
-    let known = caller.thread.status.as_ref().and_then(|status| status.pull_request.as_ref());
-    if !merge && known.is_none_or(|pull| pull.merge_commit.is_some()) {
-        return None;
-    }
-    match told_receipt(gateway, caller, message.proof.as_ref()).await {
-        Ok(verdict) => (merge || !verdict.is_told(caller.role_name())).then(|| verdict.line()),
-        Err(error) => {
-            let why = format!("what is pushed can't be looked at ({error})");
-            Some(ReceiptVerdict::Unchecked(why).line())
-        }
-    }
-}
-
 /// The line below a plan: test command, complexity and files, which are approved with it.
-fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
+pub(crate) fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
     let test = test.or(message.test.as_deref());
     let test = test.map(|test| format!("Done when {} succeeds", command_as_code(test)));
     let complexity = message.complexity.map(|complexity| match complexity {
@@ -262,75 +236,6 @@ fn under_plan(test: Option<&str>, message: &PostMessage) -> Option<String> {
         (!message.files.is_empty()).then(|| format!("changes {}", named_files(&message.files)));
     let parts: Vec<String> = test.into_iter().chain(complexity).chain(files).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
-}
-
-/// The verdict, told in the open pull request too.
-async fn told_receipt(
-    gateway: &WorkServices,
-    caller: &ProvenCaller,
-    proof: Option<&TestProof>,
-) -> Result<ReceiptVerdict, ApiError> {
-    let github = GitHub::of(&gateway.context, &caller.repo).await?;
-    let branch = names::branch_name(&caller.thread.name_any());
-    let head = github.tip(&branch).await?;
-    let verdict = weigh_proof(gateway, caller, head.as_ref(), proof).await?;
-    if let Some(pull) = github.find_pull(&branch).await?.filter(GitHubPull::is_open) {
-        let thread = fresh_thread(&gateway.context, caller).await?;
-        let origin = origin::describe_origin(gateway, &caller.repo, &thread).await;
-        refresh_receipt(&github, &pull, &verdict, &origin).await;
-    }
-    Ok(verdict)
-}
-
-/// The verdict on what the remote's branch is at; a new receipt is recorded.
-///
-/// # Errors
-/// When the Thread can't be read or written.
-pub async fn weigh_proof(
-    gateway: &WorkServices,
-    caller: &ProvenCaller,
-    head: Option<&BranchTip>,
-    proof: Option<&TestProof>,
-) -> Result<ReceiptVerdict, ApiError> {
-    let status = fresh_thread(&gateway.context, caller).await?.status.unwrap_or_default();
-    let repo = caller.repo.name_any();
-    let verdict = judge_receipt(&ReceiptFacts {
-        expected: test_command(&caller.repo, &status),
-        repo: &repo,
-        role: caller.role_name(),
-        head: head.map(|BranchTip { commit, tree }| (commit.as_str(), tree.as_str())),
-        proof,
-        known: status.receipt.as_deref(),
-    });
-    if let ReceiptVerdict::Checked(receipt, _) = &verdict
-        && status.receipt.as_deref() != Some(receipt)
-    {
-        let written = gateway.threads.set_receipt(&caller.key(), receipt).await;
-        written.map_err(|error| explain_unwritten(&error))?;
-    }
-    Ok(verdict)
-}
-
-/// Brings the receipt in an open pull request up to date. One that stays behind names its commit.
-async fn refresh_receipt(
-    github: &GitHub,
-    pull: &GitHubPull,
-    verdict: &ReceiptVerdict,
-    origin: &str,
-) {
-    let before = pull.body.as_deref().unwrap_or_default();
-    let mut description = read_description(before);
-    description.put(OwnPart::Receipt, &verdict.section(origin), "");
-    let Some(fitted) = description.fitted() else {
-        tracing::warn!(pull = pull.number, "receipt_omitted");
-        return;
-    };
-    if reads_same(&fitted.text, before) {
-        return;
-    }
-    if let Err(error) = github.update_pull(pull.number, None, Some(&fitted.text)).await {
-        tracing::warn!(%error, pull = pull.number, "receipt_update_failed");
-    }
 }
 
 #[cfg(test)]

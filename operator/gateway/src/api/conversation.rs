@@ -31,7 +31,7 @@ use url::form_urlencoded;
 
 use crate::forecast::forecast_plan;
 use crate::overlap;
-use crate::receipt;
+use crate::receipt_report;
 use crate::state::SharedGateway;
 use crate::steering::{self, SteeringSearch};
 
@@ -103,7 +103,7 @@ pub(super) async fn post_message(
     let files = files.iter().map(|file| redactor.mask(file).into_owned()).collect();
     let message = PostMessage { test, files, ..message };
     let overlaps = overlap::of_plan(&gateway.work, &caller, &message.files).await;
-    let note = receipt::under_message(&gateway.work, &caller, &message).await;
+    let note = receipt_report::under_message(&gateway.work, &caller, &message).await;
     let plans = message.decision == Some(AskedDecision::Plan);
     let forecast =
         plans.then(|| forecast_plan(&gateway.work.context, &caller.repo, message.complexity));

@@ -17,7 +17,7 @@ use kube::ResourceExt as _;
 use crate::compared::write_section;
 use crate::described::{PullWords, compose_pull};
 use crate::origin;
-use crate::receipt;
+use crate::receipt_report;
 use crate::roadmap::{find_mark, stack};
 use crate::state::SharedGateway;
 use crate::watch::checks::tell_checks;
@@ -97,7 +97,8 @@ pub(super) async fn open_pull(
         standing = Box::pin(gateway.work.consent.require(&caller, &effect)).await?;
     }
     let verdict =
-        receipt::weigh_proof(&gateway.work, &caller, head.as_ref(), wanted.proof.as_ref()).await?;
+        receipt_report::weigh_proof(&gateway.work, &caller, head.as_ref(), wanted.proof.as_ref())
+            .await?;
     let thread = approval::fresh_thread(&gateway.work.context, &caller).await?;
     let origin = origin::describe_origin(&gateway.work, &caller.repo, &thread).await;
     let receipt = verdict.section(&origin);
