@@ -144,7 +144,7 @@ fn list_resources(
     }
     Ok(json!({
         "kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": super::kinds::api_version(group, version), "resources": resources,
+        "groupVersion": super::object::api_version(group, version), "resources": resources,
     }))
 }
 

@@ -13,8 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::auth::{API_AUDIENCE, ApiUser, authorize_user, effective_user};
+use super::auth::{API_AUDIENCE, ApiUser, authorize_user};
 use super::faults::{ApiFault, FaultSource};
+use super::impersonation::effective_user;
 use super::render::{self, ApiResponse};
 use super::request::{ApiRequest, RequestQuery, ResourcePath};
 use super::status::ApiError;

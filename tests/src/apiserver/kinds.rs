@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::crd::CustomVersion;
 use super::definitions;
+use super::object::api_version;
 use super::schema::SchemaNode;
 
 /// JSON pointers to the replica counts of a kind with a `scale` subresource.
@@ -103,11 +104,6 @@ impl ServedKind {
             other => self.extra.iter().any(|(extra, ..)| *extra == other),
         }
     }
-}
-
-/// `group/version`, or the version alone in the core group.
-pub(super) fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// Splits `group/version`; the core group is empty.

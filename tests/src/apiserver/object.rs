@@ -2,6 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+/// `group/version`, or the version alone in the core group.
+pub(super) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
 /// A string at a JSON pointer, or nothing.
 pub(super) fn text_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{Timestamp, ToSpan as _};
 
 use super::git::{BareRepository, CommitObject, FileChange, GitSignature};
-use super::rules::RepositoryRules;
+use super::settings::RepositoryRules;
 use super::state::{HostedPull, HostedRepository};
 use super::{GitHubError, GitHubServer, Shared};
 

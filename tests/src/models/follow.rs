@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::mischief::is_but_for_mentions;
-use super::otherwise::is_aside;
-use super::play::{FilledAnswer, text_of};
+use super::played::{FilledAnswer, is_aside, text_of};
 use super::script::ScriptStep;
 
 /// The server's memory of conversations. Without it, positions are found as if nothing had gone wrong.

@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::catalogue::PlayedCatalogue;
-use super::script::ScriptUsage;
 use super::told::{UsageTelling, split_usage};
+use super::usage::ScriptUsage;
 use super::{SharedModels, is_authorised, refuse_key, respond, unknown_path};
 
 /// Delay before an answer that has ended is known.

@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::follow::{FollowMemory, SpoiltStep};
 use super::generation::BilledGeneration;
 use super::mischief::MischiefKind;
-use super::play::{FilledAnswer, PlayPlace};
-use super::script::ScriptUsage;
+use super::play::PlayPlace;
+use super::played::FilledAnswer;
+use super::usage::ScriptUsage;
 
 /// A request as it arrived at the server.
 #[derive(Clone, Debug)]

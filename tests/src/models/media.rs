@@ -15,7 +15,7 @@ use super::catalogue::PlayedCatalogue;
 use super::images::{self, ImageCall, ImageRefusal};
 use super::ledger::ModelRequest;
 use super::respond::{error_response, json_text};
-use super::script::{ScriptUsage, WrittenCost};
+use super::usage::{ScriptUsage, WrittenCost};
 use super::{
     SharedModels, is_authorised, pass_gate, play, refuse_key, routed_images, unknown_path,
 };

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::card::{CacheRule, ModelCard};
 use super::reply::PlayedReply;
-use super::script::{ScriptUsage, WrittenCost};
+use super::usage::{ScriptUsage, WrittenCost};
 
 /// Bytes that count as one token.
 const TOKEN: u64 = 4;
@@ -255,7 +255,7 @@ mod tests {
             let text = format!("{turn} {}", "x".repeat(4000));
             messages.push(json!({"role": "user", "content": text}));
         }
-        let text = messages.last().map(super::super::play::text_of).unwrap_or_default();
+        let text = messages.last().map(super::super::played::text_of).unwrap_or_default();
         if let Some(last) = messages.last_mut() {
             last["content"] = json!([part(&text, marks)]);
         }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn reply() -> PlayedReply {
-        PlayedReply::from(&super::super::play::FilledAnswer::say("done"))
+        PlayedReply::from(&super::super::played::FilledAnswer::say("done"))
     }
 
     fn bill(

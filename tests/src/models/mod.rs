@@ -19,6 +19,7 @@ mod options;
 mod otherwise;
 mod particular;
 mod play;
+mod played;
 mod reply;
 mod respond;
 mod responses;
@@ -31,6 +32,7 @@ mod strict;
 mod summary;
 mod text;
 mod told;
+mod usage;
 mod validate;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,13 +56,13 @@ pub use self::mischief::{MischiefKind, MischiefList, ModelMischief, RandomMischi
 pub use self::options::ModelOptions;
 pub use self::otherwise::OtherwiseAnswers;
 use self::respond::{error_response, plain_error};
-pub(crate) use self::script::amount;
 pub use self::script::{
-    FaultKind, ModelScript, RoleScript, ScriptFault, ScriptStep, ScriptUsage, ScriptedConversation,
-    ToolCall, WrittenCost, WrittenCostError,
+    FaultKind, ModelScript, RoleScript, ScriptFault, ScriptStep, ScriptedConversation, ToolCall,
 };
 pub use self::searching::SearchedPage;
 pub use self::text::{CheckedPattern, TextMatch};
+pub(crate) use self::usage::amount;
+pub use self::usage::{ScriptUsage, WrittenCost, WrittenCostError};
 use crate::serving::RunningServer;
 pub use images::small_png;
 

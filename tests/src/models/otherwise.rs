@@ -5,11 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::play::{FilledAnswer, PlayPlace, PlayedCall, text_of};
+use super::play::PlayPlace;
+use super::played::{FilledAnswer, MARK, PlayedCall, text_of};
 use super::script::ScriptStep;
-
-/// Prefix of every such answer, and of no other.
-const MARK: &str = "🎭";
 
 /// Answers instead of failing when a conversation leaves the script.
 #[derive(Clone, Debug)]
@@ -83,17 +81,6 @@ pub(super) fn answer_aside(place: &PlayPlace<'_>, request: &Value) -> Option<Fil
     Some(FilledAnswer { tools: vec![call], ..FilledAnswer::default() })
 }
 
-/// True if a message of the model is no step of its script.
-pub(super) fn is_aside(message: &Value) -> bool {
-    let said = message["content"].as_str().is_some_and(|text| text.starts_with(MARK));
-    let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
-    said || calls.iter().any(|call| {
-        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
-        let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-        arguments["message"].as_str().is_some_and(|text| text.starts_with(MARK))
-    })
-}
-
 fn request_messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -132,6 +119,7 @@ fn said_by_a_person(mail: &str) -> Option<String> {
 mod tests {
     use super::super::follow::FollowMemory;
     use super::super::play::{self, PlayPlace};
+    use super::super::played::is_aside;
     use super::super::script::ModelScript;
     use super::*;
 

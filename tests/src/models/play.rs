@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::follow::{
     FollowMemory, FollowedConversation, call_id, conversation_by_id, follow_conversation,
 };
+use super::played::{FilledAnswer, PlayedCall, text_of};
 use super::script::{ModelScript, ScriptStep};
 use super::summary;
 
@@ -33,32 +34,6 @@ pub(super) struct PlayPlace<'a> {
     known: BTreeMap<String, String>,
     /// The steps to play from; `None` if no list fits this conversation.
     steps: Option<&'a [ScriptStep]>,
-}
-
-/// An answer with every `{{name}}` filled in.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct FilledAnswer {
-    pub say: Option<String>,
-    pub tools: Vec<PlayedCall>,
-    pub reasoning: Option<String>,
-    /// Values captured so far, by name.
-    pub values: BTreeMap<String, String>,
-}
-
-impl FilledAnswer {
-    /// An answer of text alone, without calls.
-    pub(super) fn say(text: &str) -> Self {
-        Self { say: Some(text.to_owned()), ..Self::default() }
-    }
-}
-
-/// One tool call of an answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct PlayedCall {
-    pub id: String,
-    pub name: String,
-    /// Arguments as JSON, or what the script says instead.
-    pub arguments: String,
 }
 
 /// The prefix of every model's name; the role's short name follows.
@@ -216,17 +191,6 @@ impl<'a> PlayPlace<'a> {
 
 fn request_messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Returns a message's content as text.
-pub(super) fn text_of(message: &Value) -> String {
-    match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            parts.iter().filter_map(|p| p["text"].as_str()).collect::<Vec<_>>().join("\n")
-        }
-        _ => String::new(),
-    }
 }
 
 fn fill_values(text: &str, values: &BTreeMap<String, String>) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::play::FilledAnswer;
+use super::played::FilledAnswer;
 
 /// An answer with all the metadata that a provider adds.
 #[derive(Clone, Debug, PartialEq)]

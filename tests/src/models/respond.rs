@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::reply::{PlayedReply, ReplyEnding};
-use super::script::ScriptUsage;
 use super::told::{UsageOut, UsageTelling};
+use super::usage::ScriptUsage;
 
 /// A refusal, in `OpenRouter`'s shape.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::play::text_of;
+use super::played::text_of;
 
 const BEGIN: &str = "(scripted conversation ";
 /// Prefix of the client's own words to the model.

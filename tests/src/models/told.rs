@@ -4,7 +4,7 @@ use codebutler_crds::NanoUsd;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::script::ScriptUsage;
+use super::usage::ScriptUsage;
 
 /// Divisor of the cost that gives the router's fee, where an account pays with its own key.
 const FEE: u64 = 20;

@@ -11,7 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::action::{MessageMatch, one_or_many, texts};
+use super::message_match::{MessageMatch, one_or_many, texts};
 use crate::github::{PullRequest, PullState};
 use crate::models::{CheckedPattern, TextMatch, amount};
 

@@ -11,6 +11,7 @@ mod evaluate;
 mod evidence;
 mod expect;
 mod load;
+mod message_match;
 mod pages;
 pub mod places;
 mod player;
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::action::{MessageMatch, ScenarioAction, WaitCondition};
+pub use self::action::{ScenarioAction, WaitCondition};
 pub use self::collect::{collect_account, remote_state, run_in_checkout};
 pub use self::evaluate::{ExpectationOutcome, evaluate_scenario};
 pub use self::evidence::{
@@ -35,6 +36,7 @@ pub use self::expect::{
     MessageExpect, PullRequestExpect, ReactionExpect, ScenarioExpectations, ThreadExpect,
 };
 pub use self::load::{ScenarioError, scenario_schema};
+pub use self::message_match::MessageMatch;
 pub use self::pages::{ScenarioPage, ScenarioPages};
 pub use self::player::{ScenarioReport, ScenarioWorld, WorldError, observe_in_time, play_scenario};
 pub use self::servers::{ScenarioServer, ScenarioServers, ScenarioTool};

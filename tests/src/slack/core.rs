@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::{DeliveryTimer, EnvelopeKind, EventDispatcher};
 use super::failure::{MethodFailure, fail_with};
-use super::interaction::ResponseHook;
 use super::limits::MethodLimits;
 use super::modal_desk::ModalDesk;
-use super::openid::OpenId;
+use super::openid_grants::OpenId;
 use super::options::SlackOptions;
 use super::render::{self, MetadataView};
+use super::response_hook::ResponseHook;
 use super::view::{AgentSession, MessageView, SlackChange};
 use super::world::{SlackChannel, SlackMessage, SlackWorld, unix_now};
 

@@ -11,22 +11,13 @@ use super::delivery::EnvelopeKind;
 use super::failure::{MethodFailure, fail_with};
 use super::methods::chat::{ChatContent, read_content};
 use super::render::{MetadataView, ORIGIN, render_message};
+use super::response_hook::ResponseHook;
 use super::view::SlackChange;
 use super::world::{MessageSender, SlackMessage};
 
 /// Uses and life of a response URL.
 const HOOK_USES: u8 = 5;
 const HOOK_MINUTES: u64 = 30;
-
-/// Target and creation time of a response URL.
-#[derive(Debug, Clone)]
-pub(super) struct ResponseHook {
-    channel: String,
-    ts: String,
-    user: String,
-    uses: u8,
-    created: Instant,
-}
 
 /// Reason why a click is impossible.
 #[derive(Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::SlackServer;
 use super::core::{SharedSlack, SlackCore};
+use super::openid_grants::OpenIdGrant;
 use super::world::unix_now;
 use crate::openid::{public_key, sign_text};
 
@@ -29,38 +30,6 @@ const TOKEN_LIFE: i64 = 300;
 
 type OpenIdState = State<Arc<SharedSlack>>;
 type OpenIdFields = BTreeMap<String, String>;
-
-/// The app as a client, and what it was given.
-#[derive(Debug, Default)]
-pub(super) struct OpenId {
-    client: String,
-    secret: String,
-    /// Addresses that the app's configuration names.
-    redirects: Vec<String>,
-    /// Signed-in user of the browser: user and workspace.
-    browser: Option<(String, String)>,
-    codes: BTreeMap<String, OpenIdGrant>,
-    tokens: BTreeMap<String, OpenIdGrant>,
-}
-
-#[derive(Clone, Debug)]
-struct OpenIdGrant {
-    user: String,
-    team: String,
-    redirect: String,
-    nonce: Option<String>,
-    /// PKCE challenge: whoever redeems the code has to know its verifier.
-    challenge: Option<String>,
-    scopes: Vec<String>,
-    given: Instant,
-    used: bool,
-}
-
-impl OpenId {
-    pub(super) fn new(client: String, secret: String) -> Self {
-        Self { client, secret, ..Self::default() }
-    }
-}
 
 impl SlackServer {
     /// Client id and secret of the app.

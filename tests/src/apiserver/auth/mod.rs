@@ -1,11 +1,9 @@
-//! Authentication, impersonation and authorization of callers.
+//! Authentication and authorization of callers.
 
-mod impersonation;
 mod rbac;
 pub(super) mod reviews;
 mod tokens;
 
-pub(super) use impersonation::effective_user;
 pub(super) use rbac::{RequestAttributes, authorize_user, list_rules, role_rules, rule_allows};
 pub(super) use tokens::{BoundToken, TokenMaker};
 

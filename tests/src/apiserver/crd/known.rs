@@ -10,15 +10,15 @@ use serde_json::Value;
 const MOST: usize = 64;
 
 /// Results of compiling texts, by text.
-pub(super) struct KnownTexts<T>(Mutex<HashMap<String, T>>);
+pub(crate) struct KnownTexts<T>(Mutex<HashMap<String, T>>);
 
 impl<T: Clone> KnownTexts<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::default())
     }
 
     /// Returns the cached result for `value` and `besides`, which are the key, or makes it with `make`.
-    pub(super) fn find_or_make(&self, besides: &str, value: &Value, make: impl FnOnce() -> T) -> T {
+    pub(crate) fn find_or_make(&self, besides: &str, value: &Value, make: impl FnOnce() -> T) -> T {
         let text = format!("{besides}\n{value}");
         if let Some(known) = self.0.lock().get(&text) {
             return known.clone();

@@ -1,11 +1,9 @@
 //! Custom resources: what a CustomResourceDefinition turns into.
 
-mod definition;
-mod known;
+pub(super) mod known;
 pub(super) mod names;
 mod validate;
 
-pub(super) use definition::{accept_definition, check_definition, default_definition, kinds_of};
 pub(super) use validate::SchemaChecks;
 
 use std::collections::HashMap;
@@ -83,7 +81,7 @@ impl CustomVersion {
             .collect();
         let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
         let root = RootContext {
-            api_version: super::kinds::api_version(group, name),
+            api_version: super::object::api_version(group, name),
             api_group: group.to_owned(),
             kind: kind.to_owned(),
         };
@@ -184,7 +182,7 @@ fn is_unchanged(object: &Value, old: &Value, path: &str) -> bool {
 }
 
 /// Lists the violations of a schema by its own default.
-fn wrong_default(schema: &Value, default: &Value) -> Vec<StatusCause> {
+pub(super) fn wrong_default(schema: &Value, default: &Value) -> Vec<StatusCause> {
     let mut patterns = HashMap::new();
     collect_patterns(schema, &mut patterns);
     SchemaChecks { patterns: &patterns }.run(default, SchemaNode::new(schema, &DEFINITIONS))

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::delete::{self, CLEANUP, DeleteRequest};
 use crate::apiserver::ServerState;
-use crate::apiserver::crd::{self, names};
+use crate::apiserver::crd::names;
+use crate::apiserver::crd_definition;
 use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::{self, text_at};
 use crate::apiserver::store::StoredObject;
@@ -37,7 +38,7 @@ impl ServerState {
             text_at(definition, "/spec/group").unwrap_or_default(),
             text_at(definition, "/spec/names/plural").unwrap_or_default(),
         );
-        let kinds = crd::kinds_of(definition);
+        let kinds = crd_definition::kinds_of(definition);
         if let Some(served) = kinds.first().filter(|_| object::is_terminating(definition)) {
             for object in self.store.list(&served.table, None).0 {
                 // Errors are ignored: an object that is gone needs no deletion, and one with finalizers
@@ -61,7 +62,7 @@ impl ServerState {
             None if names::are_accepted(&value) => return stored,
             None => {
                 object::set_field(&mut value, "status", None);
-                crd::accept_definition(&mut value, &now);
+                crd_definition::accept_definition(&mut value, &now);
             }
         }
         // A write that comes between looks again itself.

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::ResourceRequest;
 use super::delete;
-use super::random_suffix;
 use super::screen::undeclared_field;
 use crate::apiserver::admission;
 use crate::apiserver::convert;
 use crate::apiserver::fields::{self, FieldManager};
+use crate::apiserver::generated_name::random_suffix;
 use crate::apiserver::object;
 use crate::apiserver::render::{self, ApiResponse};
 use crate::apiserver::schema;

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::containers::pod_spec;
-use crate::apiserver::crd;
+use super::field_checks::{list_field, one_of, text_field};
+use crate::apiserver::crd_definition;
 use crate::apiserver::kinds::ServedKind;
 use crate::apiserver::object::text_at;
 use crate::apiserver::scalars::ExactQuantity;
@@ -26,32 +27,11 @@ pub(super) fn run_checks(kind: &ServedKind, value: &Value) -> Vec<StatusCause> {
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
             check_binding(value)
         }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::check_definition(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            crd_definition::check_definition(value)
+        }
         ("coordination.k8s.io", "leases") => check_lease(value),
         _ => Vec::new(),
-    }
-}
-
-pub(super) fn list_field<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-pub(super) fn text_field<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-pub(super) fn one_of(
-    value: &Value,
-    name: &str,
-    path: &str,
-    allowed: &[&str],
-    causes: &mut Vec<StatusCause>,
-) {
-    if let Some(found) = value.get(name)
-        && !allowed.iter().any(|a| found == a)
-    {
-        let allowed: Vec<String> = allowed.iter().map(|&a| a.to_owned()).collect();
-        causes.push(StatusCause::unsupported(format!("{path}.{name}"), found, &allowed));
     }
 }
 

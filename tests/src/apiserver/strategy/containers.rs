@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::checks::{list_field, one_of, text_field};
+use super::field_checks::{list_field, one_of, text_field};
 use super::names;
 use crate::apiserver::scalars::ExactQuantity;
 use crate::apiserver::status::StatusCause;

@@ -3,6 +3,7 @@
 
 mod checks;
 mod containers;
+mod field_checks;
 mod immutable;
 mod names;
 mod pods;
@@ -14,7 +15,7 @@ pub(super) use services::allocate_address;
 
 use serde_json::{Map, Value, json};
 
-use super::crd;
+use super::crd_definition;
 use super::kinds::ServedKind;
 use super::object::{self, copy_field, copy_meta, default_to, map_at, text_at};
 use super::status::StatusCause;
@@ -57,7 +58,9 @@ pub(super) fn default_object(kind: &ServedKind, value: &mut Value) {
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
             default_subjects(value);
         }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default_definition(value),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            crd_definition::default_definition(value);
+        }
         ("", "events") => {
             let fields = object::object_fields(value);
             default_to(fields, "reportingComponent", "");
@@ -181,7 +184,7 @@ pub(super) fn before_create(kind: &ServedKind, value: &mut Value) {
         }
         ("apps", _) => value["status"] = json!({}),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            crd::accept_definition(value, &object::now_text());
+            crd_definition::accept_definition(value, &object::now_text());
         }
         _ => {}
     }
@@ -232,7 +235,7 @@ pub(super) fn before_update(kind: &ServedKind, subresource: &str, live: &Value, 
         copy_meta(live, new, field);
     }
     if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crd::accept_definition(new, &object::now_text());
+        crd_definition::accept_definition(new, &object::now_text());
     }
     if kind.is("", "services") {
         services::keep_address(live, new);

@@ -179,7 +179,7 @@ pub(crate) fn admit_pod(store: &ObjectStore, pod: &mut Value) -> Result<(), ApiE
 }
 
 fn mount_token(spec: &mut serde_json::Map<String, Value>) {
-    let volume = format!("kube-api-access-{}", super::super::handlers::random_suffix());
+    let volume = format!("kube-api-access-{}", super::super::generated_name::random_suffix());
     let mut used = false;
     for list in ["initContainers", "containers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::super::play::PlayedCall;
+use super::super::played::PlayedCall;
 use super::MischiefKind;
 
 pub(super) fn as_text(kind: MischiefKind, calls: &[PlayedCall]) -> String {

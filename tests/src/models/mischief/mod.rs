@@ -23,7 +23,7 @@ pub(super) use self::refuse::{refuse_request, too_dear};
 pub use self::seed::RandomMischief;
 pub(super) use self::seed::SeedToss;
 pub(super) use self::spoil::{error_body, spoil_answer};
-use super::script::ScriptUsage;
+use super::usage::ScriptUsage;
 
 /// A fault that is played before a step.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::play::{FilledAnswer, PlayedCall};
+use super::super::played::{FilledAnswer, PlayedCall};
 use super::super::reply::{PlayedReply, ReplyEnding};
 use super::{MischiefKind, leak, mention};
 

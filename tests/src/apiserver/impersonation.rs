@@ -1,7 +1,7 @@
 //! Impersonation: a caller acts as another user, by the kind of user and for one action
 //! (`impersonate-on:…`, since Kubernetes 1.36), or for everything (`impersonate`).
 
-use super::{ApiUser, RequestAttributes, authorize_user};
+use super::auth::{ApiUser, RequestAttributes, authorize_user};
 use crate::apiserver::request::ApiRequest;
 use crate::apiserver::status::ApiError;
 use crate::apiserver::store::ObjectStore;

@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
-use super::CustomVersion;
-use super::known::KnownTexts;
+use super::crd::known::KnownTexts;
+use super::crd::{CustomVersion, wrong_default};
 use crate::apiserver::kinds::{KindShape, ScalePaths, ServedKind, printed_table};
 use crate::apiserver::object::{self, default_to, map_at, text_at};
 use crate::apiserver::status::StatusCause;
@@ -100,7 +100,7 @@ fn check_structural(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
         ));
     }
     if let Some(default) = schema.get("default").filter(|_| causes.is_empty()) {
-        let found = super::wrong_default(schema, default);
+        let found = wrong_default(schema, default);
         causes.extend(
             found.into_iter().map(|cause| StatusCause {
                 field: format!("{path}.default{}", cause.field),
