@@ -6,6 +6,8 @@
 #![warn(missing_docs)]
 
 pub mod bench;
+pub mod bench_args;
 pub mod demo;
+pub mod demo_program;
 pub mod figures;
 pub mod programs;

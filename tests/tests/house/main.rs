@@ -126,7 +126,7 @@ const CRATES: &[Crate] = &[
     Crate { folder: "agent/src", shared_names: 3, short_names: 0, circles: 0, folders: 0 },
     Crate { folder: "tests/src", shared_names: 3, short_names: 1, circles: 0, folders: 0 },
     Crate::clean("tests/start/src"),
-    Crate { folder: "tests/product/src", shared_names: 3, short_names: 1, circles: 30, folders: 2 },
+    Crate { folder: "tests/product/src", shared_names: 3, short_names: 1, circles: 0, folders: 0 },
 ];
 
 fn root() -> PathBuf {

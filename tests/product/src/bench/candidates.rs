@@ -1,6 +1,6 @@
 //! The candidates of a comparison: each model in each arm.
 
-use super::arms::BenchArm;
+use crate::bench_args::arms::BenchArm;
 use codebutler_testbed::stack::outside::ModelProvider;
 
 /// A model that is played in an arm of an experiment.

@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use codebutler_crds::{AgentRoleSpec, NanoUsd, RepoSpec};
 use tokio_util::sync::CancellationToken;
 
-use super::arms::BenchArm;
 use super::forge::write_forgeries;
 use super::grade::{grade_files, missing_program};
 use super::outcome::{self, LeftWork};
@@ -20,8 +19,9 @@ use super::repository::{PackageRelease, RepositoryError, oracle_patch, write_rep
 use super::results::{ResultKey, TrialCell, TrialVerdict};
 use super::solver::{self, solver_script};
 use super::task::BenchTask;
-use super::wishes::{TrialSetting, WishFate, is_built};
 use super::{ScriptedSolver, traces};
+use crate::bench_args::arms::BenchArm;
+use crate::bench_args::wishes::{TrialSetting, WishFate, is_built};
 use crate::demo::world::StackWorld;
 use codebutler_testbed::kubelet::InjectEnv;
 use codebutler_testbed::models::ModelScript;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::results::{TrialCell, TrialVerdict};
 use super::scan::ScanKind;
 use super::traces::TeamHabits;
-use super::wishes::WishFate;
+use crate::bench_args::wishes::WishFate;
 
 /// Standard normal deviate of a two-sided 95 % interval.
 const Z: f64 = 1.959_964;

@@ -1,8 +1,6 @@
 //! `cargo demo -- --bench DIR`: a measure of the team itself. Real bugs of published packages are
 //! given to the whole product, and hidden tests tell whether they are gone.
 
-mod args;
-mod arms;
 mod candidates;
 mod cell;
 mod confine;
@@ -21,7 +19,6 @@ mod solver;
 mod task;
 mod traces;
 mod validate;
-mod wishes;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -30,7 +27,6 @@ use std::path::Path;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
-pub use self::args::{BenchArgs, MemoryMode, ScriptedSolver};
 use self::candidates::BenchCandidate;
 use self::cell::BenchTrial;
 use self::figures::{ModelFigures, format_cents, habits_table, models_table};
@@ -38,6 +34,7 @@ use self::plan::{BenchPlan, PlannedTrial};
 use self::results::{BenchResults, ResultRecord, TrialCell};
 use self::scan::ScanFinding;
 pub use self::task::{BenchTask, TaskError, load_all};
+pub use crate::bench_args::{BenchArgs, MemoryMode, ScriptedSolver};
 use crate::demo::provider::{self, AskedProvider};
 use crate::demo::{DemoArgs, PrintFn, await_interrupt};
 use codebutler_testbed::place::InstallPlace;

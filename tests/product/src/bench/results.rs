@@ -13,7 +13,7 @@ use super::grade::TestGrade;
 use super::person::{ConversationEnd, PersonEffort};
 use super::scan::ScanFinding;
 use super::traces::TeamHabits;
-use super::wishes::WishFate;
+use crate::bench_args::wishes::WishFate;
 
 /// The file in the folder of results.
 const FILE: &str = "results.jsonl";

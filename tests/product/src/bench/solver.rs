@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use super::args::ScriptedSolver;
 use super::task::{BenchTask, PackageRegistry};
-use super::wishes::TrialSetting;
+use crate::bench_args::ScriptedSolver;
+use crate::bench_args::wishes::TrialSetting;
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 
 /// Roles that the script has words for, the one that is addressed first.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::scan::ScannedCall;
-use super::wishes::SpokenText;
+use crate::bench_args::wishes::SpokenText;
 
 /// Tool calls, mistakes and habits of the roles.
 #[derive(Clone, Debug, Default)]

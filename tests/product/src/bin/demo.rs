@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use codebutler_product::demo::{self, DemoEnd};
+use codebutler_product::demo_program::run_program;
 use codebutler_product::programs::run_named_program;
 
 fn main() -> ExitCode {
@@ -22,7 +23,7 @@ fn play_demo() -> ExitCode {
     let played = std::env::current_exe().map_err(anyhow::Error::from).and_then(|program| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let _ = rustls::crypto::ring::default_provider().install_default();
-        runtime.block_on(demo::run_demo(&args, &program, &mut say_text))
+        runtime.block_on(run_program(&args, &program, &mut say_text))
     });
     match played {
         Ok(DemoEnd::Played(summary)) => {

@@ -32,7 +32,7 @@ pub use self::summary::DemoSummary;
 use self::transcript::DemoTranscript;
 use self::unready::describe_unready;
 use self::world::StackWorld;
-use crate::bench::{self, BenchArgs};
+use crate::bench_args::BenchArgs;
 use codebutler_testbed::github::git::BareRepository;
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::scenario::{
@@ -172,10 +172,6 @@ pub async fn run_demo(
     if let (true, Some(images)) = (args.cluster, &args.nodes.images) {
         standing::run_standing(images, program, print).await?;
         return Ok(DemoEnd::Left);
-    }
-    if args.bench.tasks_folder().is_some() {
-        let measured = bench::run_bench(args, program, print).await?;
-        return Ok(measured.map_or(DemoEnd::Interrupted, DemoEnd::Measured));
     }
     preflight::look_for_room(args.state.as_deref().unwrap_or(&std::env::temp_dir()))?;
     let Some(file) = &args.scenario else {

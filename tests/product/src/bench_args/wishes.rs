@@ -41,7 +41,7 @@ pub struct UnmarkedWords;
 
 /// Settings of all trials of a bench, the same in each of its arms.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TrialSetting {
+pub(crate) struct TrialSetting {
     /// A message that the person writes once the plan is approved.
     pub interject: Option<MarkedWords>,
     /// A rule that the person writes above the issue.
@@ -55,7 +55,7 @@ pub(super) struct TrialSetting {
 impl TrialSetting {
     /// The person's first message.
     #[must_use]
-    pub(super) fn first_message(&self, instruction: &str) -> String {
+    pub(crate) fn first_message(&self, instruction: &str) -> String {
         self.rule.as_ref().map_or_else(
             || instruction.to_owned(),
             |rule| format!("{}\n\n{instruction}", rule.text),
@@ -64,14 +64,14 @@ impl TrialSetting {
 
     /// True if the script makes a conversation that does not fit into the window.
     #[must_use]
-    pub(super) fn overflows(&self) -> bool {
+    pub(crate) fn overflows(&self) -> bool {
         self.window.is_some_and(|tokens| tokens <= SCRIPTED_WINDOW)
     }
 }
 
 /// A text that a role said to people or to other roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SpokenText {
+pub(crate) struct SpokenText {
     pub text: String,
     /// True for a plan to approve.
     pub plan: bool,
@@ -80,7 +80,7 @@ pub(super) struct SpokenText {
 /// Outcome of a wish in the middle of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum WishFate {
+pub(crate) enum WishFate {
     /// A plan names it.
     Planned,
     /// A message names it: it is left out, or passed on.
@@ -94,7 +94,7 @@ pub(super) enum WishFate {
 impl WishFate {
     /// Finds what became of the words.
     #[must_use]
-    pub(super) fn find(mark: &str, spoken: &[SpokenText], diff: &str) -> Self {
+    pub(crate) fn find(mark: &str, spoken: &[SpokenText], diff: &str) -> Self {
         let naming: Vec<&SpokenText> =
             spoken.iter().filter(|said| said.text.contains(mark)).collect();
         match &naming[..] {
@@ -107,13 +107,13 @@ impl WishFate {
 
     /// True if people can see that it was heard.
     #[must_use]
-    pub(super) const fn is_heard(self) -> bool {
+    pub(crate) const fn is_heard(self) -> bool {
         matches!(self, Self::Planned | Self::Named)
     }
 
     /// The outcome as a word for people.
     #[must_use]
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Planned => "planned",
             Self::Named => "named",
@@ -125,7 +125,7 @@ impl WishFate {
 
 /// True if a change adds the words.
 #[must_use]
-pub(super) fn is_built(mark: &str, diff: &str) -> bool {
+pub(crate) fn is_built(mark: &str, diff: &str) -> bool {
     let added = |line: &&str| line.starts_with('+') && !line.starts_with("+++ ");
     diff.lines().filter(added).any(|line| line.contains(mark))
 }

@@ -1,12 +1,15 @@
 //! The bench's part of the command line.
 
+pub(crate) mod arms;
+pub(crate) mod wishes;
+
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use codebutler_crds::NanoUsd;
 
-use super::arms::BenchArm;
-use super::wishes::{MarkedWords, TrialSetting};
+use self::arms::BenchArm;
+use self::wishes::{MarkedWords, TrialSetting};
 
 /// What is measured, and how often.
 #[derive(clap::Args, Clone, Debug)]
@@ -88,7 +91,7 @@ impl BenchArgs {
 
     /// Words of the person besides the issue, the window of the models, and the repository's voices.
     #[must_use]
-    pub(super) fn setting(&self) -> TrialSetting {
+    pub(crate) fn setting(&self) -> TrialSetting {
         TrialSetting {
             interject: self.interject.clone(),
             rule: self.rule.clone(),
