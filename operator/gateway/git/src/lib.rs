@@ -32,6 +32,7 @@ mod quarantine;
 mod reader;
 mod receive;
 mod remark;
+mod remote_base;
 mod removed;
 mod rules;
 mod serve;

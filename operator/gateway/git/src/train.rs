@@ -13,7 +13,7 @@ use super::host::{GitHost, HostError, RefUpdate, RemoteRefs};
 use super::merges;
 use super::mirror::{MirrorError, RepoMirror};
 use super::quarantine::push_request;
-use super::{Fresh, update_copy};
+use super::remote_base::RemoteBase;
 use crate::services::GitServices;
 
 /// The remote at one moment.
@@ -62,12 +62,8 @@ impl TrainBench {
     /// # Errors
     /// When the remote can't be asked.
     pub async fn take(gateway: &GitServices, repo: &Repo) -> Result<Option<Self>, MirrorError> {
-        let host = GitHost::of(&gateway.context, repo).await?;
-        let mirror = gateway.mirrors.of(repo);
-        let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
-        let refs = snapshot.refs;
-        let base = refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
-        Ok(base.map(|base| Self { host, mirror, refs, base }))
+        let found = RemoteBase::ask(gateway, repo).await?;
+        Ok(found.map(|RemoteBase { host, mirror, refs, base }| Self { host, mirror, refs, base }))
     }
 
     /// Puts them on top of a commit, in order; `both`: as merges that have both sides as parents.

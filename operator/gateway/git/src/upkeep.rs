@@ -15,8 +15,8 @@ use super::host::{GitHost, HostError, RefUpdate, RemoteRefs};
 use super::merges;
 use super::mirror::{MirrorError, RepoMirror};
 use super::quarantine::push_request;
+use super::remote_base::RemoteBase;
 use super::train::PushedBranch;
-use super::{Fresh, update_copy};
 use crate::services::GitServices;
 
 /// The remote at one moment.
@@ -55,12 +55,8 @@ impl UpkeepBench {
     /// # Errors
     /// When the remote can't be asked.
     pub async fn take(gateway: &GitServices, repo: &Repo) -> Result<Option<Self>, MirrorError> {
-        let host = GitHost::of(&gateway.context, repo).await?;
-        let mirror = gateway.mirrors.of(repo);
-        let snapshot = update_copy(gateway, repo, &mirror, &host, Fresh::Must).await?;
-        let refs = snapshot.refs;
-        let base = refs.get(&format!("refs/heads/{}", repo.spec.git.branch)).cloned();
-        Ok(base.map(|base| Self { host, mirror, refs, base }))
+        let found = RemoteBase::ask(gateway, repo).await?;
+        Ok(found.map(|RemoteBase { host, mirror, refs, base }| Self { host, mirror, refs, base }))
     }
 
     /// Returns the tip of a branch.

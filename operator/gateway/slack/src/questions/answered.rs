@@ -105,7 +105,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::text::decision_words::read_intent;
     use crate::text::numbered_reply::item_verdict;
 
     #[test]
@@ -188,16 +187,9 @@ mod tests {
         ] {
             let shown = status.to_string();
             let status: ThreadStatus = serde_json::from_value(status).unwrap();
-            let said = PersonMessage {
-                ts: "30.000000".parse().unwrap(),
-                user: "U1".to_owned(),
-                mentioned: Vec::new(),
-                intent: read_intent(text),
-                verdict: item_verdict(text),
-                words: None,
-                is_bot: false,
-                is_overlooked: false,
-            };
+            let verdict = item_verdict(text);
+            let said = PersonMessage::test("30.000000".parse().unwrap(), text);
+            let said = PersonMessage { verdict, ..said };
             assert_eq!(named(find_answered(&status, &said)), expected, "{text}: {shown}");
         }
     }

@@ -5,10 +5,7 @@ use codebutler_crds::wire::{MergeChoice, PendingDecision};
 use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::threads::{self, ChangeRefusal};
 
-use super::{
-    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
-    ThumbAnswer,
-};
+use super::{AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind};
 
 pub struct MergeQuestion;
 
@@ -94,14 +91,8 @@ impl QuestionKind for MergeQuestion {
         Ok(AnswerOutcome::Counts)
     }
 
-    fn take_thumb(
-        &self,
-        status: &mut ThreadStatus,
-        thumb: &ThumbAnswer<'_>,
-        context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, ChangeRefusal> {
-        let press = thumb.press(if thumb.up { MERGE } else { HOLD });
-        self.take_press(status, &press, context)
+    fn thumb_buttons(&self) -> Option<(&'static str, &'static str)> {
+        Some((MERGE, HOLD))
     }
 }
 

@@ -91,17 +91,23 @@ pub trait QuestionKind: Sync {
         false
     }
 
-    /// Takes a thumb on such a message in.
+    /// Buttons that a thumb up and a thumb down mean, where each means one.
+    fn thumb_buttons(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// Takes a thumb on such a message in: as a press of the button that it means.
     ///
     /// # Errors
     /// When too many decisions wait already.
     fn take_thumb(
         &self,
-        _status: &mut ThreadStatus,
-        _thumb: &ThumbAnswer<'_>,
-        _context: &AnswerContext<'_>,
+        status: &mut ThreadStatus,
+        thumb: &ThumbAnswer<'_>,
+        context: &AnswerContext<'_>,
     ) -> Result<AnswerOutcome, ChangeRefusal> {
-        Ok(AnswerOutcome::Unknown)
+        let Some((up, down)) = self.thumb_buttons() else { return Ok(AnswerOutcome::Unknown) };
+        self.take_press(status, &thumb.press(if thumb.up { up } else { down }), context)
     }
 
     /// Right that a person needs to press a button.

@@ -6,10 +6,7 @@ use codebutler_crds::{SlackTs, ThreadStatus};
 use codebutler_gateway_core::dispatch::RepoTeam;
 use codebutler_gateway_core::threads::{self, ChangeRefusal};
 
-use super::{
-    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
-    ThumbAnswer,
-};
+use super::{AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind};
 
 pub struct PlanQuestion;
 
@@ -84,14 +81,8 @@ impl QuestionKind for PlanQuestion {
         Ok(AnswerOutcome::Counts)
     }
 
-    fn take_thumb(
-        &self,
-        status: &mut ThreadStatus,
-        thumb: &ThumbAnswer<'_>,
-        context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, ChangeRefusal> {
-        let press = thumb.press(if thumb.up { APPROVE } else { REJECT });
-        self.take_press(status, &press, context)
+    fn thumb_buttons(&self) -> Option<(&'static str, &'static str)> {
+        Some((APPROVE, REJECT))
     }
 }
 

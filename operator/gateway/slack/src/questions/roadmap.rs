@@ -8,8 +8,7 @@ use codebutler_gateway_core::threads::{self, ChangeRefusal};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind,
-    ThumbAnswer, WITHDRAWN,
+    AnswerContext, AnswerOutcome, ButtonPress, ButtonStyle, QuestionButton, QuestionKind, WITHDRAWN,
 };
 
 pub struct RoadmapQuestion;
@@ -61,14 +60,8 @@ impl QuestionKind for RoadmapQuestion {
         Ok(AnswerOutcome::Counts)
     }
 
-    fn take_thumb(
-        &self,
-        status: &mut ThreadStatus,
-        thumb: &ThumbAnswer<'_>,
-        context: &AnswerContext<'_>,
-    ) -> Result<AnswerOutcome, ChangeRefusal> {
-        let press = thumb.press(if thumb.up { START } else { CANCEL });
-        self.take_press(status, &press, context)
+    fn thumb_buttons(&self) -> Option<(&'static str, &'static str)> {
+        Some((START, CANCEL))
     }
 }
 

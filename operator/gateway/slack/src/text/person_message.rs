@@ -32,4 +32,19 @@ impl PersonMessage {
                 None | Some(MessageIntent::Stop | MessageIntent::Revoke | MessageIntent::Thanks)
             )
     }
+
+    /// A message of somebody, with the decision that its words are.
+    #[cfg(test)]
+    pub(crate) fn test(ts: SlackTs, text: &str) -> Self {
+        Self {
+            ts,
+            user: "U1".to_owned(),
+            mentioned: Vec::new(),
+            intent: crate::text::decision_words::read_intent(text),
+            verdict: None,
+            words: None,
+            is_bot: false,
+            is_overlooked: false,
+        }
+    }
 }

@@ -28,17 +28,7 @@ fn take_press(
 }
 
 fn said(at: &str, text: &str) -> PersonMessage {
-    let (user, mentioned, intent) = ("U1".to_owned(), Vec::new(), read_intent(text));
-    PersonMessage {
-        ts: ts(at),
-        user,
-        mentioned,
-        intent,
-        verdict: None,
-        words: None,
-        is_bot: false,
-        is_overlooked: false,
-    }
+    PersonMessage::test(ts(at), text)
 }
 
 /// A Repo without a role that carries plans out.
