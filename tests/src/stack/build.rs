@@ -1,23 +1,21 @@
 //! Puts a [`RunningStack`] together, from the outside in.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codebutler_crds::retrospective::RetrospectiveSpec;
 use codebutler_crds::{AgentRole, AgentRoleSpec, RepoSpec};
 
 use super::earlier::EarlierBuild;
-use super::kubeconfig::write_kubeconfig;
 use super::manifests::{self, RepoTargets};
 use super::nodes::{self, OwnNodes};
+use super::operator_processes::{
+    GATEWAY_PART, ProcessSetup, READY, await_ready, io_error, link_program, part_error,
+};
 use super::outside::{self, ModelSource, OutsideWorld as Running, StackSurroundings};
 use super::part::StackPart;
-use super::process::{OperatorProcess, ProcessCommand};
 use super::shards::{self, LeaderForwards};
 use super::toolchain::{AGENT_IMAGE, WORKSPACE_IMAGE, build_images};
 use super::{MetricsAddresses, PagesAccess, RunningStack, StackError, StackOptions};
@@ -30,8 +28,6 @@ use crate::kubelet::{
 use crate::models::ModelServer;
 use crate::serving::own_loopback_address;
 
-/// Subcommand that makes the operator's program the gateway.
-const GATEWAY_PART: &str = "gateway";
 /// Name and port of the gateway's Service.
 const SERVICE: &str = "codebutler-gateway";
 const GATEWAY_PORT: u16 = 8443;
@@ -40,17 +36,6 @@ const METRICS_PORT: u16 = 8080;
 const KUBELET_PORT: u16 = 10_250;
 /// Name of the testbed's node.
 const NODE: &str = "testbed";
-/// Timeout for controller and gateway to become ready.
-const READY: Duration = Duration::from_mins(1);
-
-fn part_error<E: Into<anyhow::Error>>(part: &'static str) -> impl Fn(E) -> StackError {
-    move |source| StackError::Part { part, source: source.into() }
-}
-
-fn io_error(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StackError {
-    let what = what.into();
-    move |source| StackError::Io { what, source }
-}
 
 /// Starts a stack; see [`RunningStack::start_in`].
 pub async fn start_stack(
@@ -435,76 +420,4 @@ async fn put_object(
         None => cluster.apply_yaml(&json.to_string()).await,
     };
     put.map_err(part_error("API server"))
-}
-
-/// Parameters that the operator's processes are started with.
-struct ProcessSetup<'a> {
-    cluster: &'a TestCluster,
-    options: &'a StackOptions,
-    operator: PathBuf,
-    watched: Vec<String>,
-    /// Proxy variables, set for the gateway alone.
-    proxies: &'a [(String, String)],
-}
-
-impl ProcessSetup<'_> {
-    /// Starts one with its own ServiceAccount's token.
-    async fn spawn(&self, name: &str, flags: Vec<String>) -> Result<OperatorProcess, StackError> {
-        let (options, account) = (self.options, format!("codebutler-{name}"));
-        let (dir, system) = (&options.dir, &options.place.system);
-        let config = write_kubeconfig(self.cluster, dir, system, &account).await;
-        let config = config.map_err(part_error("kubeconfig"))?;
-        let proxies = self.proxies.iter().filter(|_| name == GATEWAY_PART);
-        let watched = self.watched.iter().map(|name| format!("--namespaces={name}").into());
-        ProcessCommand {
-            program: self.operator.clone(),
-            args: std::iter::once(name.into())
-                .chain(flags.into_iter().map(OsString::from))
-                .chain([format!("--namespace={system}").into()])
-                .chain(watched)
-                .collect(),
-            env: [
-                ("KUBECONFIG".to_owned(), config.into_os_string()),
-                ("CODEBUTLER_LOG".to_owned(), options.log.clone().into()),
-            ]
-            .into_iter()
-            .chain(proxies.map(|(name, url)| (name.clone(), url.into())))
-            .collect(),
-            log: dir.join("logs").join(format!("{name}.log")),
-        }
-        .spawn()
-        .map_err(io_error(format!("starting the {name}")))
-    }
-}
-
-/// Makes the product's binary known by another name, which is what decides what it is.
-fn link_program(dir: &Path, program: &Path, name: &str) -> Result<PathBuf, StackError> {
-    let path = dir.join("bin").join(name);
-    match symlink(program, &path) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io_error("linking")(e)),
-        _ => Ok(path),
-    }
-}
-
-async fn await_ready(
-    name: &'static str,
-    process: &mut OperatorProcess,
-    address: SocketAddr,
-) -> Result<(), StackError> {
-    let client = reqwest::Client::builder().no_proxy().build().map_err(part_error(name))?;
-    let url = format!("http://{address}/readyz");
-    let deadline = Instant::now() + READY;
-    loop {
-        let answer = client.get(&url).timeout(Duration::from_secs(2)).send().await;
-        if answer.is_ok_and(|a| a.status().is_success()) {
-            return Ok(());
-        }
-        if process.exited().is_some() || Instant::now() > deadline {
-            let log = std::fs::read_to_string(process.log()).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let log = lines[lines.len().saturating_sub(15)..].join("\n");
-            return Err(StackError::NotReady { process: name, within: READY, log });
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }

@@ -7,6 +7,7 @@ pub mod kept;
 mod kubeconfig;
 pub mod manifests;
 pub mod nodes;
+mod operator_processes;
 pub mod outside;
 pub mod part;
 pub mod process;
