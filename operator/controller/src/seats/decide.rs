@@ -1,25 +1,21 @@
 //! Decides which seats a Repo is to have. Pure: no clock, no network, no cache.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use codebutler_crds::warm::{MOST_SEATS, WarmSpec, WarmStatus};
-use codebutler_crds::{AgentRole, Repo, condition, names};
-use codebutler_runtime::apply::ApplyRefusal;
+use codebutler_crds::{condition, names};
 use codebutler_runtime::notice::EventNotice;
 use codebutler_runtime::schedule::ScheduleClock;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::failures::{clone_limit, find_failure, start_limit};
 use super::making::{SeatMaker, works_in_worktree};
-use crate::args::ControllerArgs;
-use crate::gateway::{GatewayAddress, GatewayNotFound};
+use super::plan::{NewSeat, SeatRole, SeatsPlan, SeatsView};
 use crate::pod_life::{self, PodLife};
 use crate::refusals;
 use crate::seat_memory::{FailedSeats, SeatFailure};
@@ -33,76 +29,6 @@ const AFTER_TAKING: SignedDuration = SignedDuration::from_secs(3);
 /// A seat that runs and is not ready after this long is told to people. It stays for longer: its agent goes on
 /// trying.
 const CLONES: SignedDuration = SignedDuration::from_mins(5);
-
-/// The facts that a decision on a Repo's seats is made from.
-pub(super) struct SeatsView<'a> {
-    pub repo: &'a Repo,
-    /// The Repo's roles, the first one first.
-    pub roles: &'a [SeatRole<'a>],
-    /// The gateway's address; the error says what is wrong.
-    pub gateway: Result<&'a GatewayAddress, &'a GatewayNotFound>,
-    /// True once the Repo's account, network policy and certificate authority are there.
-    pub prepared: bool,
-    /// The installation's settings.
-    pub args: &'a ControllerArgs,
-    /// The seats that nobody has taken.
-    pub pods: &'a [Arc<Pod>],
-    /// The API server's latest refusal.
-    pub refusal: Option<&'a ApplyRefusal>,
-    /// True while work of some Thread waits for room.
-    pub waits: bool,
-    /// The last time that anything happened in a Thread of the Repo.
-    pub activity: Option<Timestamp>,
-    /// The last time that a Thread took one.
-    pub taken: Option<Timestamp>,
-    /// The number of its Threads that began a short while ago.
-    pub begun: u32,
-    /// The moment of the decision.
-    pub now: Timestamp,
-}
-
-/// A role that there may be seats of.
-pub(super) struct SeatRole<'a> {
-    pub role: &'a AgentRole,
-    /// The failures of its seats, those of now among them.
-    pub failed: Option<FailedSeats>,
-}
-
-/// The steps to be taken, in this order.
-#[derive(Debug, Default, PartialEq, Serialize)]
-pub(super) struct SeatsPlan {
-    /// UIDs of the pods to delete.
-    pub delete: Vec<String>,
-    /// Seats whose claim may not be there yet, by their pod's UID.
-    pub claims: BTreeMap<String, String>,
-    /// Seats to create, with their pods.
-    pub create: Vec<NewSeat>,
-    pub status: WarmStatus,
-    /// All conditions, those of others unchanged.
-    pub conditions: Vec<Condition>,
-    /// Events, once the status is written.
-    pub notices: Vec<EventNotice>,
-    /// Look again after this long, if nothing happens before.
-    pub again: Option<Duration>,
-}
-
-/// A pod that is to be made, and its seat.
-#[derive(Debug, PartialEq, Serialize)]
-pub(super) struct NewSeat {
-    pub seat: String,
-    pub pod: Pod,
-}
-
-impl SeatsPlan {
-    fn look_again_at(&mut self, moment: Timestamp, now: Timestamp) {
-        let left = moment.duration_since(now).max(SignedDuration::from_millis(100));
-        self.look_again_in(left.unsigned_abs());
-    }
-
-    fn look_again_in(&mut self, after: Duration) {
-        self.again = Some(self.again.map_or(after, |again| again.min(after)));
-    }
-}
 
 /// The state of the seats, in a reason and a sentence.
 struct SeatsVerdict {

@@ -7,6 +7,7 @@
 mod decide;
 mod failures;
 mod making;
+mod plan;
 mod prepared;
 
 #[cfg(test)]
@@ -25,9 +26,10 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
-use self::decide::{NewSeat, SeatRole, SeatsPlan, SeatsView, plan_seats};
+use self::decide::plan_seats;
 use self::failures::{find_failure, newest_ready};
 use self::making::SeatMaker;
+use self::plan::{NewSeat, SeatRole, SeatsPlan, SeatsView};
 use super::caches::lacks_quota;
 use super::context::ControllerContext;
 use super::index::ObjectKey;

@@ -9,10 +9,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::decide::{SeatRole, SeatsPlan, SeatsView, plan_seats};
+use super::decide::plan_seats;
 use super::failures::{find_failure, newest_ready};
 use super::making::SeatMaker;
 use super::own_pods;
+use super::plan::{SeatRole, SeatsPlan, SeatsView};
 use crate::gateway::GatewayAddress;
 use crate::index::ObjectKey;
 use crate::seat_memory::SeatMemory;
