@@ -97,6 +97,17 @@ async fn where_all_who_took_part_have_left_people_who_may_decide_are_reminded() 
     let second = reminded("It still waits.");
     assert!(second.contains(&format!("<@{}>", world.ana())), "{second}");
     assert!(!second.contains("has left") && !second.contains("U0LEAD"), "{second}");
+    // Who alone could sign in is gone, and others are there.
+    let servers = json!({"docs": {"calls": 0, "signIn": former}});
+    world.patch_thread(&json!({"status": {"mcp": {"servers": servers}}})).await;
+    eventually("the gateway knows who has to sign in", || async {
+        work.context.thread(&key).is_some_and(|thread| thread.asked_people() == [former.as_str()])
+    })
+    .await;
+    work.slack.remind(&key, "third", "It waits for a sign-in.").await.unwrap();
+    let third = reminded("It waits for a sign-in.");
+    assert!(third.contains(&format!("<@{}>", world.ana())), "{third}");
+    assert!(!third.contains("has left") && !third.contains(&former), "{third}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

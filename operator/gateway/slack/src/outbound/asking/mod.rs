@@ -97,9 +97,13 @@ pub(crate) async fn remind_people(
     text: &str,
 ) -> Result<(), ApiError> {
     let (thread, repo) = inner.conversation(key)?;
-    let concerned = mentions::reminded_people(&thread);
+    let mut people = inner.without_former(&repo, mentions::reminded_people(&thread)).await;
+    let concerned: Vec<String> = mentions::concerned_people(&thread).into_iter().collect();
     let has_people = !concerned.is_empty();
-    let mut people = inner.without_former(&repo, concerned).await;
+    if people.is_empty() {
+        // Who alone could answer may have left, and the others stay: they can say that it is no more wanted.
+        people = inner.without_former(&repo, concerned).await;
+    }
     let mut text = text.to_owned();
     if has_people && people.is_empty() {
         text = format!("{text} {ALL_LEFT}");
