@@ -267,9 +267,9 @@ fn due_reminder(thread: &Thread, repo: &Repo, now: Timestamp) -> Option<ToldWord
     let wanted = repo.spec.reminders.as_ref()?;
     let waits = |c: &&Condition| c.type_ == condition::AWAITING_USER && c.status == "True";
     let waits = status.conditions.iter().find(waits);
-    // A limit that gives way by itself needs nobody.
+    // A limit that gives way by itself, or is raised elsewhere, needs nobody there.
     let money = status.budget.as_ref().and_then(|budget| budget.ask.as_ref());
-    let money = money.filter(|ask| ask.until.is_none());
+    let money = money.filter(|ask| ask.until.is_none() && ask.limit.is_raised_in_thread());
     let questions = waits.map(|_| status.questions_of_roles()).unwrap_or_default();
     let mut deeds: Vec<_> = questions.iter().map(|one| one.deed()).collect();
     deeds.extend(money.map(|_| "to raise the budget"));
@@ -439,6 +439,8 @@ mod tests {
         };
         let expected = "remind-1767268800-000100-0: This thread still waits for people to raise the budget, since <t:1767268800>.";
         assert_eq!(money(&ask).as_deref(), Some(expected));
+        let of_person = json!({"ts": "1767268800.000100", "limit": "personPerMonth", "of": "U1"});
+        assert_eq!(money(&of_person), None, "nobody raises it in the thread");
         ask["until"] = json!("2026-01-02T00:00:00Z");
         assert_eq!(money(&ask), None, "it goes on by itself");
     }
