@@ -25,7 +25,12 @@ pub(crate) fn to_text(mrkdwn: &str) -> String {
                 }
                 rest = after;
             }
-            Some((inner, after)) if inner.starts_with("!date^") && inner.contains('|') => {
+            // A time, or a group of people, with the words that stand for it.
+            Some((inner, after))
+                if (inner.starts_with("!date^") || inner.starts_with("!subteam^"))
+                    && inner.contains('|')
+                    && !inner.ends_with('|') =>
+            {
                 out.push_str(inner.split_once('|').map_or("", |(_, plain)| plain));
                 rest = after;
             }
@@ -64,6 +69,8 @@ mod tests {
             ("see <https://x.org/issues/42|42>", "see 42 (https://x.org/issues/42)"),
             ("the <https://x.org/docs|docs>", "the docs (https://x.org/docs)"),
             ("<@U123> <!here> <#C1|general>", "<@U123> <!here> <#C1|general>"),
+            ("<!subteam^S0123ABC|@ops> look", "@ops look"),
+            ("<!subteam^S0123ABC> <!subteam^S1|>", "<!subteam^S0123ABC> <!subteam^S1|>"),
             ("on <!date^1^{time}|2026-11-28 at 23:00 UTC>.", "on 2026-11-28 at 23:00 UTC."),
             ("a < b", "a < b"),
         ] {
