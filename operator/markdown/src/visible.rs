@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 /// A flag, which may go on with tags that say whose it is.
 const FLAG: char = '\u{1f3f4}';
+/// Limit on the tags of a flag: the code of a region, and the end. More would be hidden text.
+const TAGS: usize = 8;
 
 /// A text with everything that would be invisible, or turn the reading direction, written out.
 pub fn visible_text(text: &str) -> String {
@@ -34,11 +36,16 @@ pub fn mark_hidden(code: &str) -> Cow<'_, str> {
 /// Words in which those characters are written out that show others in another order, or that only machines read. All
 /// else that is not seen has a meaning in some script.
 pub(crate) fn mark_deceptive(text: &str) -> Cow<'_, str> {
-    let mut in_flag = false;
+    let selects = |c: char| matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
+    let mut tags = 0;
     mark_where(text, |c, before| {
         let is_tag = matches!(c, '\u{e0000}'..='\u{e007f}');
-        in_flag = is_tag && (in_flag || before == Some(FLAG));
-        matches!(c, '\u{202d}' | '\u{202e}') || (is_tag && !in_flag)
+        let begins = is_tag && before == Some(FLAG);
+        tags = if begins || (is_tag && tags > 0) { tags + 1 } else { 0 };
+        // A character has one form: more selectors in a row are hidden text.
+        let is_more = selects(c) && before.is_some_and(selects);
+        let is_hidden = is_tag && !(1..=TAGS).contains(&tags);
+        matches!(c, '\u{202d}' | '\u{202e}') || is_hidden || is_more
     })
 }
 
@@ -115,6 +122,12 @@ mod tests {
             ("\u{2068}שלום\u{2069} \u{200f}a\u{200b}", "\u{2068}שלום\u{2069} \u{200f}a\u{200b}"),
         ] {
             assert_eq!(mark_deceptive(text), shown, "{text:?}");
+        }
+        for hidden in ['\u{e0041}', '\u{fe01}', '\u{e0101}'] {
+            let text = format!("{FLAG}{}", hidden.to_string().repeat(20));
+            let shown = mark_deceptive(&text);
+            let mark = format!("⟦U+{:04X}⟧", u32::from(hidden));
+            assert!(shown.matches(&mark).count() >= 12, "{hidden:?}: {shown}");
         }
     }
 }
