@@ -84,7 +84,7 @@ fn hand_out(name: String, bytes: Vec<u8>) -> Result<DocumentContent, Unreadable>
     }
     show_ends(&name, &bytes).ok_or_else(|| {
         Unreadable::TooLarge(format!(
-            "`{name}` in it has {} bytes, and {MAX_PART} are shown: unpack it with a program of the workspace, in Bash",
+            "`{name}` in it has {} bytes, and {MAX_PART} are shown: unpack it with a program of the workspace, if you have Bash",
             bytes.len()
         ))
     })
@@ -105,7 +105,7 @@ fn show_ends(name: &str, bytes: &[u8]) -> Option<DocumentContent> {
     }
     let note = format!(
         "`{}` in it has {} bytes, of which the first and the last {} MiB are here, as two pages; for what is between them \
-         unpack it with a program of the workspace, in Bash",
+         unpack it with a program of the workspace, if you have Bash",
         printable(name),
         bytes.len(),
         SHOWN_END >> 20
@@ -163,8 +163,8 @@ fn open_members(
     let nests = is_inner && sniff_kind(&member).is_some_and(is_archive);
     if nests && depth >= MAX_NESTED {
         return Err(Unreadable::Unsupported(format!(
-            "has an archive in an archive (`{name}`), which is not opened here: unpack it with a program of the workspace, in \
-             Bash"
+            "has an archive in an archive (`{name}`), which is not opened here: unpack it with a program of the workspace, \
+             if you have Bash"
         )));
     }
     if is_inner {

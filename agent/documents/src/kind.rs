@@ -87,7 +87,7 @@ impl DocumentKind {
                 "is an OLE container (such as a mail of Outlook), which can't be read here: ask for it as text or PDF"
             }
             _ => {
-                "is an archive of a kind that can't be opened here: unpack it with a program of the workspace, in Bash"
+                "is an archive of a kind that can't be opened here: unpack it with a program of the workspace, if you have Bash"
             }
         }
     }

@@ -158,6 +158,6 @@ pub(crate) fn explain_read(error: &io::Error) -> Unreadable {
 
 fn refuse_method(error: &dyn std::fmt::Display) -> Unreadable {
     Unreadable::Unsupported(format!(
-        "is compressed in a way that can't be read here ({error}): unpack it with a program of the workspace, in Bash"
+        "is compressed in a way that can't be read here ({error}): unpack it with a program of the workspace, if you have Bash"
     ))
 }

@@ -164,6 +164,28 @@ fn nobody_has_to_guess_a_private_word_of_the_operator() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Roles without Bash read and search, too: none of them is sent there for what a file does not show.
+#[test]
+fn remedies_for_files_say_who_can_carry_them_out() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["documents/src", "src/toolbox/files"] {
+        source_files(&root.join(folder), &mut files);
+    }
+    for file in ["answers.rs", "names.rs", "outside.rs", "show.rs"] {
+        let source = fs::read_to_string(root.join("src/toolbox").join(file)).unwrap();
+        files.push((file.to_owned(), source));
+    }
+    let mut found = 0;
+    for (path, source) in &files {
+        for text in literals(source).iter().filter(|text| text.contains("Bash")) {
+            found += 1;
+            assert!(text.to_lowercase().contains("if you have bash"), "{path}: {text}");
+        }
+    }
+    assert!(found > 10, "{found} sentences");
+}
+
 #[test]
 fn texts_of_a_source_are_found_wherever_they_stand() {
     let source = r##"

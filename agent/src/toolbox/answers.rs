@@ -89,8 +89,8 @@ fn keep_changed(place: &GitSite, path: &str) -> Result<String, ToolError> {
         return Err(unkept("snapshots leave out ignored folders and large files"));
     }
     Ok(format!(
-        "\nNote: `{path}` had changed since you saw it, by a command or another role. What it was is kept: `git show \
-         {}:{path}` in Bash shows it. Bring back what was not yours to change.",
+        "\nNote: `{path}` had changed since you saw it, by a command or another role. What it was is kept: if you \
+         have Bash, `git show {}:{path}` shows it. Bring back what was not yours to change.",
         kept.name
     ))
 }

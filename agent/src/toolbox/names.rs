@@ -101,7 +101,7 @@ pub(super) fn locate_existing(
             let names: Vec<String> =
                 several.iter().map(|one| format!("\"{}\"", escape_name(&one.shown))).collect();
             Err(ToolError::refused(format!(
-                "`{}` does not exist; several names look the same: {}. List them with Glob, or use Bash",
+                "`{}` does not exist; several names look the same: {}. List them with Glob, or with a command if you have Bash",
                 at.shown,
                 names.join(", ")
             )))

@@ -12,8 +12,8 @@ use super::git::control;
 use super::paths::{LocatedPath, WorktreeRoot};
 
 /// Ways to files that are left out.
-const WAYS: &str = "GitShow with `commit` HEAD, `path` and `file` shows one; in Bash, `git grep PATTERN HEAD -- FOLDER` \
-                    searches them and `git sparse-checkout add FOLDER` brings a folder";
+const WAYS: &str = "if you have GitShow, `commit` HEAD, `path` and `file` show one; if you have Bash, `git grep PATTERN HEAD \
+                    -- FOLDER` searches them and `git sparse-checkout add FOLDER` brings a folder";
 
 /// Finds the tracked files at or below a path that a sparse checkout leaves out.
 pub(super) fn list_outside(tree: &WorktreeRoot, at: &Path) -> Vec<PathBuf> {
@@ -58,7 +58,7 @@ pub(super) fn outside_note(outside: &[PathBuf]) -> Option<String> {
     let first = outside.first()?.display();
     let files = count_files(outside);
     Some(format!(
-        "(outside of this sparse checkout, and not looked at: {files} such as `{first}`. {WAYS})"
+        "(outside of this sparse checkout, and not looked at: {files} such as `{first}`; {WAYS})"
     ))
 }
 
@@ -67,7 +67,7 @@ pub(super) fn outside_match_note(matches: &[PathBuf]) -> Option<String> {
     let first = matches.first()?.display();
     let files = count_files(matches);
     Some(format!(
-        "(outside of this sparse checkout: {files} that match, such as `{first}`. {WAYS})"
+        "(outside of this sparse checkout: {files} that match, such as `{first}`; {WAYS})"
     ))
 }
 

@@ -55,8 +55,8 @@ pub(super) fn read_picture(
         Err(why) => {
             return Err(ToolError::refused(format!(
                 "`{shown}` is a picture of {length} bytes, of which {MAX_PICTURE} can be shown, and it can't be shown \
-                 smaller ({why}): you do not see it. Make a PNG or JPEG copy of at most {SIDE} pixels with Bash, such \
-                 as with ImageMagick, ffmpeg or Python's Pillow, and Read that"
+                 smaller ({why}): you do not see it. If you have Bash, make a PNG or JPEG copy of at most {SIDE} pixels, \
+                 such as with ImageMagick, ffmpeg or Python's Pillow, and Read that"
             )));
         }
     };
@@ -95,6 +95,13 @@ pub(super) fn fit_picture(data: &str) -> Result<WorktreePicture, ToolError> {
         check_pixels(&bytes).map_err(|why| unfit(&why.to_string()))?;
         let (data, shown, note) = (data.to_owned(), String::new(), String::new());
         return Ok(WorktreePicture { media_type: media_type.to_owned(), data, shown, note, sides });
+    }
+    if size > MAX_PICTURE
+        && let Some(still) = first_frame(&bytes)
+    {
+        let mut picture = fit_picture(&STANDARD.encode(&still.bytes))?;
+        picture.note = still.note() + &picture.note;
+        return Ok(picture);
     }
     let smaller = shrink_picture(&bytes, SIDE, MAX_PICTURE)
         .map_err(|why| large(&format!(", and can't be made smaller ({why})")))?;
@@ -183,6 +190,9 @@ mod tests {
             assert!(why(bytes).contains(part), "{}", why(bytes));
         }
         assert_eq!(shown(b"GIF89a\x08\0\x08\0rest"), b"GIF89a\x08\0\x08\0rest");
+        let large = animation(MAX_PICTURE / 20);
+        assert_eq!(shown(&large), animation(1));
+        assert!(fit(&large).unwrap().note.starts_with(" It is an animation of "));
         assert!(fit_picture("%%%").is_err());
     }
 
@@ -206,7 +216,7 @@ mod tests {
         assert_eq!(small.note, "");
         let webp = [b"RIFF\0\0\0\0WEBP".as_slice(), &vec![0; MAX_PICTURE]].concat();
         let why = read_picture(&at, "image/webp", &webp).unwrap_err().to_string();
-        assert!(why.contains("you do not see it") && why.contains("with Bash"), "{why}");
+        assert!(why.contains("you do not see it") && why.contains("If you have Bash"), "{why}");
         let small = animation(2);
         assert_eq!(read_picture(&at, "image/gif", &small).unwrap().data, STANDARD.encode(&small));
         let large = animation(MAX_PICTURE / 20);

@@ -276,7 +276,7 @@ fn steps_of(tree: &WorktreeRoot, change: &PatchChange) -> Result<Vec<EditStep>, 
 fn refuse_link(tree: &WorktreeRoot, path: &str) -> Result<(), ToolError> {
     match fs::read_link(tree.root().join(path)) {
         Ok(target) => Err(ToolError::refused(format!(
-            "`{path}` is a symbolic link to `{}`: name that file, or remove or move the link with Bash",
+            "`{path}` is a symbolic link to `{}`: name that file, or remove or move the link, if you have Bash",
             target.display()
         ))),
         Err(_) => Ok(()),

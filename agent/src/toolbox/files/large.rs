@@ -30,7 +30,7 @@ pub(super) fn read_large(
     if wide || head[..head.len().min(BINARY_HEAD)].contains(&0) {
         let what = if wide { "text in UTF-16" } else { kinds::binary_name(head) };
         return Err(ToolError::refused(format!(
-            "`{}` is {what} of {size} bytes: look at it with a program of the workspace, in Bash",
+            "`{}` is {what} of {size} bytes: look at it with a program of the workspace, if you have Bash",
             at.shown
         )));
     }

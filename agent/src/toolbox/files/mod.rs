@@ -136,7 +136,7 @@ pub fn load_file(at: &LocatedPath) -> Result<Vec<u8>, ToolError> {
     if size > MAX_FILE {
         let shown = &at.shown;
         return Err(ToolError::refused(format!(
-            "`{shown}` is too large ({size} bytes): look at parts of it with Bash or Grep"
+            "`{shown}` is too large ({size} bytes): look at parts of it with Grep, or with a command if you have Bash"
         )));
     }
     // No link that appeared meanwhile is followed, and no pipe is waited for.

@@ -47,7 +47,7 @@ impl OpenedFile {
         if is_lfs_pointer(bytes) {
             return Err(ToolError::refused(format!(
                 "`{}` is kept by Git LFS, and only the pointer to it is here: get its content first with \
-                 `git lfs pull` in Bash, or ask for it",
+                 `git lfs pull`, if you have Bash, or ask for it",
                 at.shown
             )));
         }
@@ -253,7 +253,7 @@ fn refuse_unfit(at: &LocatedPath, unfit: &UnfitText, size: usize) -> ToolError {
     let shown = &at.shown;
     ToolError::refused(match unfit {
         UnfitText::Binary => format!(
-            "`{shown}` is a binary file of {size} bytes: change it with a program of the workspace, in Bash; \
+            "`{shown}` is a binary file of {size} bytes: change it with a program of the workspace, if you have Bash; \
              remove it first if text is to take its place"
         ),
         unfit => format!(
@@ -264,12 +264,12 @@ fn refuse_unfit(at: &LocatedPath, unfit: &UnfitText, size: usize) -> ToolError {
 
 /// Remedy for a text that its file's encoding can't hold.
 pub(super) const CONVERT: &str =
-    "convert it to UTF-8 first, in a commit of its own, such as with `iconv` in Bash";
+    "convert it to UTF-8 first, in a commit of its own, such as with `iconv`, if you have Bash";
 
 fn refuse_character(at: &LocatedPath, missing: &UnmappableText) -> ToolError {
     ToolError::refused(format!(
         "`{}` was not changed: its encoding {missing}. Write that otherwise, or convert the file first, in a \
-         commit of its own (`iconv -f {} -t UTF-8` in Bash)",
+         commit of its own (`iconv -f {} -t UTF-8`, if you have Bash)",
         at.shown,
         missing.encoding.iconv_name()
     ))

@@ -160,7 +160,7 @@ fn show_file(
         Err(UnfitText::Binary) => {
             let (what, size) = (kinds::binary_name(bytes), bytes.len());
             return Err(ToolError::refused(format!(
-                "`{}` is {what} of {size} bytes: look at it with a program of the workspace, in Bash",
+                "`{}` is {what} of {size} bytes: look at it with a program of the workspace, if you have Bash",
                 at.shown
             )));
         }
@@ -224,7 +224,7 @@ fn describe_source(shown: &str, raw: &str) -> Option<&'static str> {
     let is_encoded =
         |line: &str| line.trim().eq_ignore_ascii_case("content-transfer-encoding: base64");
     (is_mail && raw.lines().any(is_encoded)).then_some(
-        "the source of a mail with parts in base64: decode them with a program of the workspace, in Bash, or ask for its \
+        "the source of a mail with parts in base64: decode them with a program of the workspace, if you have Bash, or ask for its \
          attachments as files",
     )
 }

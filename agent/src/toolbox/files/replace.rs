@@ -112,7 +112,7 @@ pub(super) fn replace_all(
         if !as_given && LinedText::split(&edit.new).text() == old {
             return Err(format!(
                 "edit {number}: `old` and `new` differ only in line ends, and an edit keeps those of the file: \
-                 change them with a command in Bash"
+                 change them with a command, if you have Bash"
             ));
         }
         let text = done.text.text();
