@@ -64,7 +64,7 @@ impl KeptAttachments {
 
     /// Takes the next part of a file; the path, once all of it is there.
     pub(super) fn keep(&self, part: &AttachmentPart) -> Result<String, ToolError> {
-        let broken = || ToolError::Failed("a part of an attachment is no base64".to_owned());
+        let broken = || ToolError::Failed("a part of an attachment is not base64".to_owned());
         let data = STANDARD.decode(&part.data).map_err(|_| broken())?;
         if part.offset + data.len() as u64 > MAX_FILE {
             return Err(ToolError::refused("the file is too large to be kept"));
@@ -78,7 +78,7 @@ impl KeptAttachments {
         let held = self.hold().map_err(|error| unkept(&error))?;
         let name = held.find(id).map_err(|error| unkept(&error))?;
         let name =
-            name.ok_or_else(|| ToolError::refused("the file is gone meanwhile: try again"))?;
+            name.ok_or_else(|| ToolError::refused("the file has gone meanwhile: try again"))?;
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file =
             OpenOptions::new().read(true).custom_flags(flags.bits()).open(held.folder.join(name));
@@ -127,7 +127,7 @@ impl HeldFolder {
         let mut file = options.open(&partial)?;
         // Two calls at once for the same file, or a command that plays with it.
         if file.metadata()?.len() != part.offset {
-            return Err(io::Error::other("another call works on the same file: try again"));
+            return Err(io::Error::other("another call is saving the same file: try again"));
         }
         file.write_all(data)?;
         if !part.last {

@@ -234,7 +234,10 @@ fn find_odd_above(tree: &WorktreeRoot, from: &Path) -> Option<PathBuf> {
 
 fn describe_odd(tree: &WorktreeRoot, path: &Path) -> String {
     let shown = path.strip_prefix(tree.root()).unwrap_or(path).display();
-    format!("`{shown}` is no plain file of at most {} MiB: remove it", control::MAX_CONTROL >> 20)
+    format!(
+        "`{shown}` is not a plain file of at most {} MiB: remove it",
+        control::MAX_CONTROL >> 20
+    )
 }
 
 /// Explains an odd file that keeps a folder from being listed.

@@ -25,7 +25,7 @@ pub(super) fn load_image(tree: &WorktreeRoot, path: &str) -> Result<WorktreePict
     let shown = at.shown;
     let Some(media_type) = media_type(&bytes) else {
         return Err(ToolError::refused(format!(
-            "`{shown}` is no image by its bytes, whatever its name says: PNG, JPEG and WebP can be changed"
+            "`{shown}` is not an image, whatever its name says: PNG, JPEG and WebP can be changed"
         )));
     };
     if bytes.len() > MAX_SOURCE {
@@ -51,11 +51,11 @@ pub(super) fn keep_image(
 ) -> Result<String, ToolError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-        return Err(ToolError::refused(format!("`{name}` is no name of an image")));
+        return Err(ToolError::refused(format!("`{name}` is not the name of an image")));
     }
     let bytes = kept.load(id)?;
     if media_type(&bytes).is_none() || bytes.len() > MAX_IMAGE {
-        return Err(ToolError::refused("the file is no image, or too large".to_owned()));
+        return Err(ToolError::refused("the file is not an image, or is too large".to_owned()));
     }
     exclude_paths(&tree.root().join(".git"), &[&format!("/{FOLDER}/")]);
     let path = format!("{FOLDER}/{name}");

@@ -44,7 +44,9 @@ pub(super) fn check_ending(bytes: &[u8], path: &str) -> Result<(), ToolError> {
         Some("image/gif") => &["gif"],
         Some("image/webp") => &["webp"],
         _ => {
-            return Err(ToolError::refused("the image is none, whatever its name says".to_owned()));
+            return Err(ToolError::refused(
+                "this is not an image, whatever its name says".to_owned(),
+            ));
         }
     };
     if ending.is_some_and(|ending| endings.contains(&ending.as_str())) {

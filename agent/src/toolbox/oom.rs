@@ -29,7 +29,7 @@ impl OomWatch {
             );
             format!(
                 "The kernel ended {ended} process{} here: commands needed more memory than {limit}. \
-                 Do less at once (fewer jobs or workers, smaller pieces); if that can't be, tell the people that \
+                 Do less at once (fewer jobs or workers, smaller pieces); if that is not possible, tell the people that \
                  the AgentRole's `spec.workspace.resources` needs a higher memory limit.",
                 if ended == 1 { "" } else { "es" },
             )

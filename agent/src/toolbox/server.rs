@@ -495,6 +495,6 @@ async fn run_blocking<T: Send + 'static>(
     let span = tracing::Span::current();
     match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(done) => done,
-        Err(_) => Err(ToolError::Failed("the toolbox broke while it worked on this".to_owned())),
+        Err(_) => Err(ToolError::Failed("the toolbox failed while it worked on this".to_owned())),
     }
 }

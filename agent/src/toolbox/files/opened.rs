@@ -268,7 +268,7 @@ pub(super) const CONVERT: &str =
 
 fn refuse_character(at: &LocatedPath, missing: &UnmappableText) -> ToolError {
     ToolError::refused(format!(
-        "`{}` was not changed: its encoding {missing}. Write that otherwise, or convert the file first, in a \
+        "`{}` was not changed: its encoding {missing}. Write it differently, or convert the file first, in a \
          commit of its own (`iconv -f {} -t UTF-8`, if you have Bash)",
         at.shown,
         missing.encoding.iconv_name()

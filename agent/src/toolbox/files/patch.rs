@@ -213,7 +213,7 @@ fn place_hunk(
         [] => match lenient::find_lenient(rest, old, new) {
             Some(lenient::LenientFit { range, new, how }) => {
                 done.notes.push(format!(
-                    "place {number} of `{shown}` is not there to the letter; taken for the one that fits {how}"
+                    "place {number} of `{shown}` is not there exactly; taken for the one that fits {how}"
                 ));
                 Ok((from + range.start..from + range.end, new))
             }

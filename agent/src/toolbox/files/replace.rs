@@ -163,7 +163,7 @@ fn replace_leniently(
     if let Some(lenient::LenientFit { range, new, how }) = lenient::find_lenient(text, old, meant) {
         let line = 1 + text[..range.start].matches('\n').count();
         done.notes.push(format!(
-            "edit {number}: `old` is not in the file to the letter; it was taken for what begins at line \
+            "edit {number}: `old` is not in the file exactly; it was taken for what begins at line \
              {line}, the one place that fits {how}"
         ));
         done.put(range, &new, as_given);

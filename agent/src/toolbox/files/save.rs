@@ -26,7 +26,7 @@ pub fn save_file(
         }
         if !replace {
             return Err(ToolError::refused(format!(
-                "`{}` exists, with other content ({there} bytes): choose another path, or pass `replace` if it shall go",
+                "`{}` exists, with other content ({there} bytes): choose another path, or pass `replace` to overwrite it",
                 at.shown
             )));
         }

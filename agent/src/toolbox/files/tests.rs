@@ -291,7 +291,7 @@ fn an_edit_shows_its_places_replaces_all_and_takes_the_one_place_that_almost_fit
     let told = place.edit("a.py", &[("y = x\n  return y", "return x")]).unwrap_err().to_string();
     assert!(told.contains("does not occur"), "not all lines are shifted alike: {told}");
     let told = place.edit("a.py", &[("    y = x\n    return y\n", "    return x\n")]).unwrap();
-    assert!(told.contains("not in the file to the letter") && told.contains("line 2"), "{told}");
+    assert!(told.contains("not in the file exactly") && told.contains("line 2"), "{told}");
     assert!(place.content("a.py").starts_with("def g(x):\n    return x\n\n"));
 }
 

@@ -72,7 +72,7 @@ impl From<ControlFault> for ToolError {
         Self::Refused(match found.fault {
             Fault::Link => format!("`{path}` is a link: undo that first"),
             Fault::NotPlain => format!(
-                "`{path}` is no plain file of at most {} MiB, and Git would read it: remove it",
+                "`{path}` is not a plain file of at most {} MiB, and Git would read it: remove it",
                 MAX_CONTROL >> 20
             ),
             Fault::Elsewhere => {
