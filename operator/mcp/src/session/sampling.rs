@@ -71,8 +71,14 @@ pub(super) fn read_sampling(params: &Value) -> Result<SamplingRequest, SamplingR
     if listed.len() > MESSAGES {
         return Err(refuse(&format!("more than {MESSAGES} messages")));
     }
-    let messages: Vec<_> = listed.iter().map(read_message).collect::<Result<_, _>>()?;
-    let system = params.get("systemPrompt").and_then(Value::as_str).map(str::to_owned);
+    let mut messages: Vec<_> = listed.iter().map(read_message).collect::<Result<_, _>>()?;
+    // Some providers refuse a whole conversation over a message that says nothing.
+    messages.retain(|(_, text)| !text.trim().is_empty());
+    if messages.is_empty() {
+        return Err(refuse("none of the `messages` has a text"));
+    }
+    let system = params.get("systemPrompt").and_then(Value::as_str);
+    let system = system.filter(|text| !text.trim().is_empty()).map(str::to_owned);
     let bytes = messages.iter().map(|(_, text)| text.len()).sum::<usize>();
     if bytes + system.as_ref().map_or(0, String::len) > TEXT_BYTES {
         return Err(refuse(&format!("more than {} KiB of text", TEXT_BYTES >> 10)));
@@ -135,6 +141,19 @@ pub(super) fn write_answer(answer: &SampledAnswer) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_that_say_nothing_are_left_out() {
+        let said = |text: &str| json!({"role": "user", "content": {"type": "text", "text": text}});
+        let read = |texts: &[&str]| {
+            let messages: Vec<Value> = texts.iter().map(|text| said(text)).collect();
+            read_sampling(&json!({"messages": messages, "systemPrompt": " "}))
+        };
+        let request = read(&["", "one", " \n"]).unwrap();
+        assert_eq!(request.messages, [(SamplingSpeaker::User, "one".to_owned())]);
+        assert_eq!(request.system, None);
+        assert!(read(&["", " "]).unwrap_err().0.contains("has a text"));
+    }
 
     #[test]
     fn both_forms_of_content_are_read_and_what_is_no_text_is_refused() {

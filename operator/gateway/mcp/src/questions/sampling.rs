@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 
 use super::callers::SessionCallers;
 
+/// Last message of a conversation that ends with a model's own words: newer models of Anthropic refuse it without one,
+/// and templates of others show it as the beginning of the answer.
+const GO_ON: &str = "Go on.";
+
 /// Answers the sampling requests of one session.
 pub(crate) struct SessionSampling {
     /// Name of the server that asks.
@@ -64,7 +68,10 @@ fn write_request(request: &SamplingRequest, most: u32, mask: impl Fn(&str) -> St
         };
         json!({"role": role, "content": mask(text)})
     });
-    let messages: Vec<Value> = system.chain(said).collect();
+    let is_last_word =
+        request.messages.last().is_some_and(|(by, _)| *by == SamplingSpeaker::Assistant);
+    let go_on = is_last_word.then(|| json!({"role": "user", "content": GO_ON}));
+    let messages: Vec<Value> = system.chain(said).chain(go_on).collect();
     let mut body = json!({"messages": messages, "max_tokens": request.max_tokens.min(most)});
     if let Some(temperature) = request.temperature {
         body["temperature"] = json!(temperature);
@@ -97,10 +104,15 @@ mod tests {
                 {"role": "system", "content": "s"},
                 {"role": "user", "content": "***"},
                 {"role": "assistant", "content": "ok"},
+                {"role": "user", "content": GO_ON},
             ],
             "max_tokens": 500,
             "stop": ["END"],
         });
         assert_eq!(body, expected);
+        let asked =
+            SamplingRequest { messages: vec![(SamplingSpeaker::User, "why?".into())], ..request };
+        let body = write_request(&asked, 500, ToOwned::to_owned);
+        assert_eq!(body["messages"].as_array().map(Vec::len), Some(2), "a question ends it");
     }
 }

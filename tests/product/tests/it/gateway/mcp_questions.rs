@@ -203,6 +203,7 @@ async fn a_server_asks_the_roles_model_only_where_the_repo_lets_it_and_on_its_ac
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert_eq!(asked[0].body["max_tokens"], 50);
     assert_eq!(asked[0].body["messages"][1]["content"], "Sum up: a, b, c");
+    assert_eq!(office.world.models.failures(), [""; 0]);
     eventually("it is on the role's account", || async {
         let status = office.world.thread().await.status.unwrap_or_default();
         status.roles.get("coder").is_some_and(|role| role.usage.cost.to_string() == "0.25")

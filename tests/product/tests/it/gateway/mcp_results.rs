@@ -71,12 +71,14 @@ async fn a_server_may_ask_the_roles_model_while_a_resource_is_read() {
         "sampling": {"maxTokens": 50, "maxCalls": 1},
         "risk": [{"tools": ["resources/read"], "risk": "Read"}],
     });
-    let answers = vec![ScriptStep::say("Three bugs.").costing(10, 5, "0.25")];
+    let before = ScriptStep::say("I count.");
+    let answers = vec![before, ScriptStep::say("Three bugs.").costing(10, 5, "0.25")];
     let office = Office::open_with(fields, answers).await;
-    let request = json!({
-        "messages": [{"role": "user", "content": {"type": "text", "text": "Sum up"}}],
-        "maxTokens": 20,
-    });
+    let said =
+        |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
+    // The model's own words come last, and one message says nothing: some providers refuse either.
+    let messages = [said("user", "Sum up"), said("user", ""), said("assistant", "I count.")];
+    let request = json!({"messages": messages, "maxTokens": 20});
     office.server.set_asking_resource("tracker://report", request);
     office.server.set_tool(reading("search"), ToolAnswer::Text("x".into()));
     office.tools(|tools| names(tools).len() == 1).await;
@@ -84,6 +86,7 @@ async fn a_server_may_ask_the_roles_model_while_a_resource_is_read() {
     let (status, result) = office.world.post("coder", "/v1/mcp/reads", &read).await;
     assert_eq!(status, 200, "{result}");
     assert!(result["text"].as_str().unwrap().contains("Three bugs."), "{result}");
+    assert_eq!(office.world.models.failures(), [""; 0]);
 }
 
 #[tokio::test]
