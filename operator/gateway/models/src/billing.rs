@@ -85,6 +85,9 @@ struct Reported<'a> {
     /// True if the provider behind OpenRouter bills by itself: `cost` is a fee then.
     #[serde(default, deserialize_with = "lenient_flag")]
     is_byok: Option<bool>,
+    /// SGLang's.
+    #[serde(default, deserialize_with = "lenient_count")]
+    reasoning_tokens: Option<u64>,
     #[serde(borrow, default)]
     cost_details: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "lenient_amount")]
@@ -248,7 +251,11 @@ impl Reported<'_> {
             completion_tokens: completion,
             cached_tokens: cached,
             written_tokens: written.min(prompt - cached),
-            reasoning_tokens: received.reasoning.unwrap_or(thoughts).min(completion),
+            reasoning_tokens: received
+                .reasoning
+                .or(self.reasoning_tokens)
+                .unwrap_or(thoughts)
+                .min(completion),
             calls: 1,
         }
     }

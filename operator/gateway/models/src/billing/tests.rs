@@ -103,6 +103,11 @@ fn kept_written_and_thought_tokens_are_read_in_each_providers_words() {
             r#"{"prompt_tokens":1000,"completion_tokens":90,"total_tokens":1090,"cached_tokens":640}"#,
             (1000, 640, 0, 90, 0),
         ),
+        // SGLang's, which has them beside the details.
+        (
+            r#"{"prompt_tokens":1000,"completion_tokens":90,"total_tokens":1090,"reasoning_tokens":60,"prompt_tokens_details":{"cached_tokens":640}}"#,
+            (1000, 640, 0, 90, 60),
+        ),
         // xAI's, Google's, and those of a gateway that passes Anthropic's count on.
         (
             r#"{"prompt_tokens":10120,"completion_tokens":1499,"total_tokens":14428,"prompt_tokens_details":{"cached_tokens":128},"completion_tokens_details":{"reasoning_tokens":2809}}"#,
