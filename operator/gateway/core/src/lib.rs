@@ -51,6 +51,7 @@ pub mod searcher;
 pub mod secrets;
 pub mod serve;
 pub mod sound;
+pub mod sound_length;
 pub mod speech;
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,6 @@
 //! A whole answer: how it is read, whether it comes at once or as a stream, and what it says of its bill.
 
 use bytes::Bytes;
-use codebutler_gateway_core::estimate;
 use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
@@ -76,7 +75,7 @@ pub(crate) async fn read_whole(
     let bill = bill.map(|bill| match job {
         // A chat about a recording is billed by its tokens.
         ModelJob::Speech(recording) if bill.completed && !recording::is_chat(&answer) => {
-            with_length(bill, recording.speech_bytes())
+            with_length(bill, recording.speech_seconds())
         }
         ModelJob::Search(_) if bill.completed => {
             ProviderBill { searches: search::billed_searches(&answer), ..bill }
@@ -87,13 +86,12 @@ pub(crate) async fn read_whole(
     Ok(ReadAnswer { answer, bill, failure, is_uncounted })
 }
 
-/// The length of a recording by its bytes, where none is told: it is billed only where no tokens are.
-fn with_length(bill: ProviderBill, bytes: u64) -> ProviderBill {
+/// The length of a recording as it is known here, where none is told: it is billed only where no tokens are.
+fn with_length(bill: ProviderBill, seconds: u64) -> ProviderBill {
     if bill.seconds.is_some() {
         return bill;
     }
-    let seconds = Some(estimate::sound_seconds(bytes));
-    ProviderBill { seconds, estimated: !bill.priced, ..bill }
+    ProviderBill { seconds: Some(seconds), estimated: !bill.priced, ..bill }
 }
 
 /// A stream of events that came under another content type, put together; any other answer as it is.
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_is_billed_by_what_is_told_and_else_by_its_bytes() {
+    fn a_recording_is_billed_by_what_is_told_and_else_by_its_length() {
         let price = ModelPrice {
             prompt: NanoUsd(2_500_000_000),
             completion: NanoUsd(10_000_000_000),
@@ -178,7 +176,7 @@ mod tests {
         };
         let of = |usage: &str| {
             let answer = format!(r#"{{"text":"hi"{usage}}}"#);
-            let bill = with_length(billing::read_bill(answer.as_bytes()).unwrap(), 60_000);
+            let bill = with_length(billing::read_bill(answer.as_bytes()).unwrap(), 60);
             let bill = bill.at(Some(&price));
             (bill.usage.cost.0, bill.estimated)
         };

@@ -3,6 +3,8 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use codebutler_crds::role::RoleModel;
+use codebutler_gateway_core::estimate;
+use codebutler_gateway_core::sound_length::told_seconds;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::request::{RequestError, check_model};
@@ -12,6 +14,9 @@ const FIELDS: [&str; 4] = ["language", "prompt", "response_format", "temperature
 const LONGEST: usize = 8 * 1024;
 /// Times by which a minute of a lean video (128 kbit/s) is larger than one of lean speech.
 const VIDEO: u64 = 16;
+/// Bytes of a second of the densest sound: as samples, and compressed. A shorter length than that is a lie.
+const DENSE_SAMPLES: u64 = 1_200_000;
+const DENSE: u64 = 40_000;
 
 /// Reason why a form is not forwarded.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +41,8 @@ pub struct RecordingForm {
     pub file_name: String,
     pub content_type: String,
     pub fields: Vec<(String, String)>,
+    /// Length that its container tells, of a recording from Slack.
+    told: Option<u64>,
     /// True for a video clip that Slack itself describes as one: what a role says of its own form makes nothing cheaper.
     is_video: bool,
 }
@@ -85,7 +92,7 @@ impl RecordingForm {
         if format.is_some_and(|(_, format)| !matches!(format.as_str(), "json" | "verbose_json")) {
             return Err(FormError::Format);
         }
-        Ok(Self { model, sound, file_name, content_type, fields, is_video: false })
+        Ok(Self { model, sound, file_name, content_type, fields, told: None, is_video: false })
     }
 
     /// Makes a form of a recording that nobody sent as a form.
@@ -93,13 +100,24 @@ impl RecordingForm {
         let kind: String = kind.chars().filter(char::is_ascii_graphic).take(100).collect();
         let (file_name, fields) = (plain_name(name), Vec::new());
         let is_video = kind.starts_with("video/");
-        Self { model, sound, file_name, content_type: kind, fields, is_video }
+        let told = told_seconds(&sound);
+        Self { model, sound, file_name, content_type: kind, fields, told, is_video }
     }
 
     /// Bytes of speech for which its length is estimated. Most of a video are its pictures.
     pub fn speech_bytes(&self) -> u64 {
         let bytes = u64::try_from(self.sound.len()).unwrap_or(u64::MAX);
         if self.is_video { bytes / VIDEO } else { bytes }
+    }
+
+    /// Seconds by which it is billed where no provider says them: those that its container tells, as far as they can
+    /// be true, or else the most that its bytes may be.
+    pub fn speech_seconds(&self) -> u64 {
+        let bytes = self.speech_bytes();
+        let Some(told) = self.told else { return estimate::sound_seconds(bytes) };
+        let dense = if self.sound.starts_with(b"RIFF") { DENSE_SAMPLES } else { DENSE };
+        let most = estimate::sound_seconds(u64::try_from(self.sound.len()).unwrap_or(u64::MAX));
+        told.max(bytes / dense).min(most)
     }
 
     /// The form to forward, and its type, for the model with this id.
@@ -181,6 +199,24 @@ mod tests {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
         let own = RecordingForm::read(&headers, body, &models()).await.unwrap();
         assert_eq!((own.content_type.as_str(), own.speech_bytes()), ("video/mp4", 1600));
+    }
+
+    #[tokio::test]
+    async fn a_recording_from_slack_is_as_long_as_it_says_within_reason() {
+        let clip = |seconds: u32| {
+            let length = (seconds * 1000).to_be_bytes();
+            let header = [&[0_u8; 12][..], &1000_u32.to_be_bytes(), &length].concat();
+            let boxes = b"\0\0\0\x08ftyp\0\0\0\x24moov\0\0\0\x1cmvhd";
+            let sound = [&boxes[..], &header, &vec![0; 400_000]].concat();
+            RecordingForm::of("whisper-1".to_owned(), ("voice.m4a", "audio/mp4"), sound.into())
+        };
+        assert_eq!(clip(50).speech_seconds(), 50);
+        assert_eq!(clip(1).speech_seconds(), 10, "no sound is so dense");
+        assert_eq!(clip(9999).speech_seconds(), 401, "by its bytes at most");
+        let (kind, body) = clip(50).body("whisper-1");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+        let own = RecordingForm::read(&headers, body, &models()).await.unwrap();
+        assert_eq!(own.speech_seconds(), 401, "a role may write anything into it");
     }
 
     #[tokio::test]
