@@ -97,7 +97,8 @@ async fn offer_learning(gateway: &WorkServices, repo: &Repo) -> Result<(), Offer
         settle(gateway, repo, offer.clone()).await?;
     }
     step::point("an offer to learn is on record");
-    let key = format!("learn:{}", offer.since.0);
+    // The API server keeps whole seconds: an attempt after this one reads no more of it.
+    let key = format!("learn:{}", offer.since.0.as_second());
     gateway.slack.offer_learning(repo, &key, before).await?;
     step::point("the channel has an offer to learn");
     settle(gateway, repo, LearningOffer { settled: true, ..offer }).await

@@ -1,6 +1,7 @@
 //! The gateway's API as an agent pod meets it: on the API server with the gateway's own rights, with
 //! a Git host, a model server and a Slack behind it.
 
+mod announcing;
 mod app;
 mod approvals;
 mod budget;
