@@ -52,24 +52,21 @@ pub(super) struct Overrides {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashRule {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read_rules")]
     pub destructive: Vec<CommandRule>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read_rules")]
     pub safe: Vec<CommandRule>,
 }
 
-/// A command, alone or with examples.
+/// A command, with examples of what it is for and of what it spares.
 #[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum CommandRule {
-    Plain(String),
-    Checked {
-        command: String,
-        #[serde(default)]
-        matches: Vec<String>,
-        #[serde(default)]
-        spares: Vec<String>,
-    },
+#[serde(deny_unknown_fields)]
+pub(super) struct CommandRule {
+    pub command: String,
+    #[serde(default)]
+    pub matches: Vec<String>,
+    #[serde(default)]
+    pub spares: Vec<String>,
 }
 
 /// A pattern that is masked.
@@ -162,6 +159,40 @@ fn matches_branch(pattern: &str, branch: &str) -> bool {
     left.ends_with(last)
 }
 
+fn read_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<CommandRule>, D::Error> {
+    let read: Vec<RuleForm> = Deserialize::deserialize(from)?;
+    Ok(read.into_iter().map(|RuleForm(rule)| rule).collect())
+}
+
+/// A rule as it may be written: its command alone, or with examples.
+struct RuleForm(CommandRule);
+
+impl<'de> Deserialize<'de> for RuleForm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(RuleForms)
+    }
+}
+
+/// Both forms. Not an untagged enum: that would pass over a field that is not known.
+struct RuleForms;
+
+impl<'de> Visitor<'de> for RuleForms {
+    type Value = RuleForm;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a command or `{\"command\": …, \"matches\": […], \"spares\": […]}`")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, command: &str) -> Result<Self::Value, E> {
+        let command = command.to_owned();
+        Ok(RuleForm(CommandRule { command, matches: Vec::new(), spares: Vec::new() }))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        CommandRule::deserialize(MapAccessDeserializer::new(map)).map(RuleForm)
+    }
+}
+
 fn read_patterns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<MaskedPattern>, D::Error> {
     from.deserialize_any(PatternForms)
 }
@@ -233,6 +264,16 @@ mod tests {
             ),
             ("{\"tool_overrides\":\n{\"shell\": {}}}", "unknown field `shell`", 2),
             ("{\"redaction\":\n\"cust_\"}", "invalid type: string", 2),
+            (
+                "{\"tool_overrides\": {\"bash\": {\"safe\": [\n{\"command\": \"npm ci\", \"spare\": []}]}}}",
+                "unknown field `spare`",
+                2,
+            ),
+            (
+                "{\"tool_overrides\": {\"bash\": {\"destructive\": [\n7]}}}",
+                "invalid type: integer `7`, expected a command",
+                2,
+            ),
         ] {
             let said = wrong(text);
             assert!(said.contains(part) && said.contains(&format!(" at line {line} ")), "{said}");

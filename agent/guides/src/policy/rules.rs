@@ -61,6 +61,11 @@ impl RiskRules {
         self.tools.get(name).copied()
     }
 
+    /// Names of the tools that have a tier of their own.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools.keys().map(String::as_str)
+    }
+
     /// Commands that the policy calls safe, as words.
     pub fn safe_commands(&self) -> &[Vec<String>] {
         &self.safe
@@ -93,10 +98,7 @@ fn rule_applies(rule: &[String], simple: &PlainCommand) -> bool {
 }
 
 fn check_rule(rule: CommandRule) -> Result<Vec<String>, RiskRulesError> {
-    let (command, matches, spares) = match rule {
-        CommandRule::Plain(command) => (command, vec![], vec![]),
-        CommandRule::Checked { command, matches, spares } => (command, matches, spares),
-    };
+    let CommandRule { command, matches, spares } = rule;
     let words = match shell::parse_commands(&command).as_deref() {
         Ok([simple]) if !simple.words.is_empty() => {
             simple.words.iter().cloned().collect::<Option<Vec<_>>>()

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use codebutler_mcp_file::MCP_FILE;
+use codebutler_wire::{MCP_PREFIX, TOOLS};
 
 use self::files::{FOLDER, GuideFiles};
 use crate::policy::rules::RiskRules;
@@ -157,14 +158,32 @@ fn judge_guide(text: &str) -> JudgedLines {
 
 /// `policy.json`, by the rules of [`RiskRules::parse`].
 fn judge_policy(text: &str) -> JudgedLines {
-    let Err(error) = RiskRules::parse(text) else { return Vec::new() };
-    let message = error.to_string();
+    let message = match RiskRules::parse(text) {
+        Ok(rules) => return judge_tools(text, &rules),
+        Err(error) => error.to_string(),
+    };
     let line = match serde_json::from_str::<serde_json::Value>(text) {
         Err(error) => error.line(),
         Ok(_) => line_in(&message).unwrap_or_else(|| line_of_quoted(text, &message)),
     };
     let message = format!("{message}; until this is fixed no rule of the file counts");
     vec![(line, FindingSeverity::Error, message)]
+}
+
+/// Finds tiers of tools that no role can have: they do nothing.
+fn judge_tools(text: &str, rules: &RiskRules) -> JudgedLines {
+    let is_known = |name: &str| TOOLS.contains(&name) || name.starts_with(MCP_PREFIX);
+    let unknown = rules.tool_names().filter(|name| !is_known(name));
+    unknown
+        .map(|name| {
+            let line = line_of_quoted(text, &format!("`\"{name}\"`"));
+            let message = format!(
+                "no tool is called `{name}`, so its tier does nothing: names are those of `spec.tools.allow` of an \
+                 AgentRole, and a tool of a server is `{MCP_PREFIX}SERVER__TOOL`"
+            );
+            (line, FindingSeverity::Warning, message)
+        })
+        .collect()
 }
 
 /// The line that the parser names.
@@ -251,6 +270,16 @@ mod tests {
             assert!(said.starts_with(line) && said.contains(word), "{said}");
             assert_eq!(code, ExitCode::FAILURE);
         }
+    }
+
+    #[test]
+    fn a_tier_of_a_tool_that_does_not_exist_is_said_with_its_line() {
+        let policy = b"{\"tool_overrides\": {\"tools\": {\n  \"GitPush\": \"Destructive\",\n  \
+            \"gitpush\": \"Destructive\",\n  \"mcp__tracker__close\": \"Destructive\"}}}";
+        let (said, code, strict) = checked(&[("policy.json", policy)]);
+        assert!(said.starts_with("policy.json:3: warning: no tool is called `gitpush`"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!((code, strict), (ExitCode::SUCCESS, ExitCode::FAILURE));
     }
 
     #[test]
