@@ -6,6 +6,7 @@
 
 mod config;
 mod facts;
+mod hosted;
 mod options;
 mod provider;
 mod reach;

@@ -396,7 +396,7 @@ fn make_quiet(command: &str) -> Option<String> {
 }
 
 /// An address without the name and the password in it. On the web a name may be a token by itself.
-fn without_password(from: &str) -> String {
+pub(crate) fn without_password(from: &str) -> String {
     let Some((scheme, rest)) = from.split_once("://") else { return from.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
     let is_web = ["http", "https"].contains(&&*scheme.to_ascii_lowercase());

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::hosted::judge_hosted_size;
 use super::options::GivenOptions;
 use super::provider::find_url;
 use super::reach::{ServerAddress, find_obstacle};
@@ -54,11 +55,13 @@ pub(crate) fn judge_request(
     if has_git && !is_kept {
         let branch = options.demo_value("--branch");
         let limit = options.demo_value("--repo-limit").and_then(|limit| limit.parse().ok());
+        let limit = limit.unwrap_or(REPO_LIMIT_MB);
         let judged = match local_path(&from) {
             Some(path) => judge_repository(&from, &path, branch.as_deref())
-                .and_then(|()| judge_size(&from, &path, limit.unwrap_or(REPO_LIMIT_MB))),
+                .and_then(|()| judge_size(&from, &path, limit)),
             None if is_built => Ok(()),
-            None => judge_remote(&from, branch.as_deref()),
+            None => judge_remote(&from, branch.as_deref())
+                .and_then(|()| judge_hosted_size(&from, limit)),
         };
         verdict.troubles.extend(judged.err().map(|unusable| unusable.to_string()));
     }

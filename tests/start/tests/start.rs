@@ -244,6 +244,42 @@ fn a_repository_that_can_t_be_used_is_told_before_anything_is_built() {
 }
 
 #[test]
+fn a_repository_on_github_that_is_too_large_is_told_before_anything_is_built() {
+    let tip = "1".repeat(40);
+    let script = format!(
+        "case $1 in --version) echo 'git version 2.47.3' ;; ls-remote) \
+         printf 'ref: refs/heads/main\\tHEAD\\n{tip}\\tHEAD\\n{tip}\\trefs/heads/main\\n' ;; esac"
+    );
+    let curl = r#"case "$*" in
+        *//api.github.com/repos/acme/huge) printf '%s' '{"id": 1, "size": 2000001}' ;;
+        *//api.github.com/repos/acme/shop) printf '%s' '{"id": 2, "size": 1999000}' ;;
+        *) exit 22 ;;
+    esac"#;
+    let machine =
+        SmallMachine::with("hosted", &[CARGO, ("git", &script), ("curl", curl), CC, DISK]);
+    let started = |more: &[&str]| machine.start(&[&["--", "--repo"], more].concat(), &[]);
+    for huge in ["https://x:hunter2@github.com/acme/huge", "git@github.com:acme/huge.git"] {
+        let (code, out, errors) = started(&[huge]);
+        assert_eq!((code, &*out), (2, ""), "{huge}: {errors}");
+        let said = errors.contains("is larger than 2000 MB") && errors.contains("--repo-limit");
+        assert!(said && !errors.contains("hunter2"), "{huge}: {errors}");
+    }
+    for fit in [
+        &["https://github.com/acme/huge", "--repo-limit=3000"][..],
+        &["https://github.com/acme/shop"],
+        // A private one, of which GitHub says nothing.
+        &["https://github.com/acme/secret"],
+    ] {
+        let (code, _, errors) = started(fit);
+        assert_eq!(code, 130, "{fit:?}: {errors}");
+    }
+    // Without that program nothing is known.
+    fs::remove_file(machine.dir.join("bin/curl")).unwrap();
+    let (code, _, errors) = started(&["https://github.com/acme/huge"]);
+    assert_eq!(code, 130, "{errors}");
+}
+
+#[test]
 fn a_host_is_asked_with_the_users_own_ssh_and_what_that_leaves_running_is_not_waited_for() {
     let said = "echo \"fatal: asked with $GIT_SSH_COMMAND\" >&2; exit 128";
     let script = format!(
