@@ -53,8 +53,7 @@ impl Remote {
             return Err(RemoteError::Form);
         }
         let scheme = url.scheme();
-        // An Enterprise Cloud with data residency is a host below ghe.com, with its API beside it.
-        let (api, graphql) = if host == "github.com" || host.ends_with(".ghe.com") {
+        let (api, graphql) = if is_cloud(&host) {
             let api = format!("https://api.{host}");
             (api.clone(), format!("{api}/graphql"))
         } else {
@@ -74,6 +73,11 @@ impl Remote {
 }
 
 impl Remote {
+    /// True on GitHub's own hosts; false on a company's, of whatever kind.
+    pub fn is_cloud(&self) -> bool {
+        is_cloud(&self.host)
+    }
+
     /// An image of the repository at a commit, for people who may see the repository: in a private
     /// one, a browser is sent on with a sign-in of its own. `path` needs no escaping.
     pub fn image_url(&self, commit: &str, path: &str) -> String {
@@ -86,6 +90,11 @@ impl Remote {
         let scheme = self.git.split("://").next()?;
         Self::parse(&format!("{scheme}://{}/{full_name}", self.host)).ok()
     }
+}
+
+/// An Enterprise Cloud with data residency is a host below ghe.com, with its API beside it.
+fn is_cloud(host: &str) -> bool {
+    host == "github.com" || host.ends_with(".ghe.com")
 }
 
 /// `host` or `host:port` of an http(s) URL.

@@ -381,6 +381,9 @@ impl GitHubClient {
             403 if answer.mentions("is locked") => GitHubError::Locked,
             403 if GitHubError::refuses_workflows(&answer.words()) => self.bar_workflows(answer),
             403 => GitHubError::Permission { host, secret, said: self.remark(answer) },
+            404 | 405 | 410 if !self.remote.is_cloud() && !answer.is_from_github() => {
+                GitHubError::OtherService { host }
+            }
             404 => {
                 let repository = format!("{}/{}", self.remote.owner, self.remote.name);
                 GitHubError::NotFound { host, repository, secret }
@@ -442,6 +445,22 @@ mod tests {
         assert!(workflow.is_about_rules() && !workflow.is_about_repo(), "the rest works");
         assert_eq!(client.repo(""), "/repos/acme/shop");
         assert_eq!(client.repo("pulls"), "/repos/acme/shop/pulls");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_no_github_is_said_to_be_none() {
+        let mut client = client();
+        client.remote = Remote::parse("https://git.acme.dev/acme/shop").unwrap();
+        // As Gitea and GitLab answer.
+        for status in [404, 410] {
+            let error = client.complain(&answer(status, &[]));
+            let said = error.to_string();
+            assert!(said.starts_with("git.acme.dev does not answer as GitHub does"), "{said}");
+            assert!(said.contains("spec.git.url") && error.is_about_repo(), "{said}");
+        }
+        let enterprise = answer(404, &[("x-github-request-id", "1")]);
+        let error = client.complain(&enterprise);
+        assert!(matches!(error, GitHubError::NotFound { .. }), "{error}");
     }
 
     #[tokio::test]

@@ -271,6 +271,11 @@ pub enum GitHubError {
         /// GitHub's own words, masked and cut.
         said: String,
     },
+    /// The answer of a server that is no GitHub, for something that every GitHub has.
+    #[error(
+        "{host} does not answer as GitHub does, and pull requests are made on GitHub and GitHub Enterprise alone, not on GitLab, Gitea or Bitbucket: name a repository there in spec.git.url"
+    )]
+    OtherService { host: String },
     /// The answer is not one of GitHub's API.
     #[error("the Git host's answer is not that of GitHub's API: check spec.git.url")]
     Garbled,
@@ -307,6 +312,7 @@ impl GitHubError {
                 | Self::Permission { .. }
                 | Self::Archived { .. }
                 | Self::NotFound { .. }
+                | Self::OtherService { .. }
                 | Self::NoBase { .. }
                 | Self::Empty { .. }
                 | Self::Barred { .. }

@@ -33,6 +33,11 @@ impl GitHubAnswer {
                 || names_limit(&self.words()))
     }
 
+    /// Returns true if a GitHub sent it: all of its answers have such a header, GitHub Enterprise's too.
+    pub(crate) fn is_from_github(&self) -> bool {
+        self.headers.keys().any(|name| name.as_str().starts_with("x-github-"))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
