@@ -274,7 +274,7 @@ codebutler-gateway-{{ index . 1 }}{{ trimPrefix "codebutler-gateway" (index . 0)
 are without others. Takes object and shards. */}}
 {{- define "codebutler.sharded-rules" -}}
 {{- range $rule := .object.rules }}
-{{- if or (has "leases" $rule.resources) (has "endpointslices" $rule.resources) }}
+{{- if or (has "leases" $rule.resources) (has "endpointslices" $rule.resources) (has "endpointslices/restricted" $rule.resources) }}
 {{- $names := default list $rule.resourceNames }}
 {{- range $shard := untilStep 1 $.shards 1 }}
 {{- range $known := $rule.resourceNames }}

@@ -1,9 +1,10 @@
 //! Upstream's default admission, which refuses writes although the caller may make them: pods below
 //! their namespace's security standard, pods and claims outside of its limit ranges, and rights that the
 //! caller does not have himself. Also the admission of OpenShift and of GKE Autopilot, which change pods,
-//! OpenShift's check of owners, and a webhook that is out of order.
+//! OpenShift's checks of owners and endpoints, and a webhook that is out of order.
 
 mod autopilot;
+mod endpoints;
 mod escalation;
 mod limits;
 mod openshift;
@@ -60,6 +61,7 @@ pub(super) fn review_object(
     live: Option<&Value>,
 ) -> Result<Vec<String>, ApiError> {
     owners::review_owners(store, user, kind, value, live)?;
+    endpoints::review_endpoints(store, user, kind, value, live)?;
     if kind.is("", "pods") && live.is_none() {
         let namespace = store.get("namespaces", "", object::object_namespace(value));
         let labels = namespace.as_ref().and_then(|n| object::meta_field(&n.value, "labels"));

@@ -44,7 +44,11 @@ pub fn shard_manifests(place: &InstallPlace, shards: u16) -> Vec<Value> {
         "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
         "resourceNames": slices, "verbs": ["get", "patch"],
     });
-    let gateway = [of_leases(["get", "update"]), of_slices];
+    let leading_to_pods = json!({
+        "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices/restricted"],
+        "resourceNames": slices, "verbs": ["create"],
+    });
+    let gateway = [of_leases(["get", "update"]), of_slices, leading_to_pods];
     let mut objects = rights(system, names::GATEWAY, &gateway);
     objects.extend(rights(system, names::CONTROLLER, &[of_leases(["list", "watch"])]));
     for name in &leases {

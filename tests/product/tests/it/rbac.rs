@@ -54,6 +54,10 @@ const RARELY: &[(&str, &str)] = &[
     ("gateway: get codebutler.dev/", WATCHED),
     ("gateway: create events.k8s.io/events ", "a Repo whose Slack or Git is out of reach"),
     ("gateway: patch events.k8s.io/events ", "such an event that comes again"),
+    (
+        "gateway: create discovery.k8s.io/endpointslices/restricted ",
+        "an EndpointSlice of OpenShift, whose server asks for it itself",
+    ),
     ("gateway: get discovery.k8s.io/endpointslices ", LEASE),
     ("gateway: patch discovery.k8s.io/endpointslices ", LEASE),
     ("gateway: patch /secrets team/codebutler-mcp-tokens", "a person who signs in to a server"),

@@ -96,6 +96,35 @@ async fn one_of_two_serves_agents_and_the_other_one_follows_within_seconds() {
     assert!(third.stop().await, "{}", world.log());
 }
 
+/// OpenShift's API server lets nobody lead a Service to pods who has no right of its own for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_are_led_to_the_gateway_on_openshift() {
+    let world = World::start(vec![]).await;
+    if !world.cluster.is_embedded() {
+        return;
+    }
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let group = "security.openshift.io";
+    world
+        .cluster
+        .apply(&json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("securitycontextconstraints.{group}")},
+            "spec": {
+                "group": group, "scope": "Cluster",
+                "names": {"kind": "SecurityContextConstraints", "plural": "securitycontextconstraints",
+                          "singular": "securitycontextconstraints", "listKind": "SecurityContextConstraintsList"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                              "schema": {"openAPIV3Schema": schema}}],
+            },
+        }))
+        .await;
+    let mut holder = Holder::spawn(&world, PODS[0], None, LEASE).await;
+    assert!(holder.serves().await, "{}", world.log());
+    world.marks_only(PODS[0]).await;
+    assert!(holder.stop().await, "{}", world.log());
+}
+
 impl World {
     async fn lease_is(&self, spec: serde_json::Value) {
         let leases = self.cluster.api::<Lease>(self.cluster.system());

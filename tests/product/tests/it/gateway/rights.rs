@@ -126,6 +126,8 @@ async fn a_gateway_that_was_taken_over_leads_to_no_other_account() {
     let slices = ("discovery.k8s.io", "endpointslices", "");
     assert!(world.can(system, "patch", slices, "codebutler-gateway").await, "its own Service's");
     assert!(!world.can(system, "patch", slices, "other").await, "another Service's");
+    let inside = ("discovery.k8s.io", "endpointslices", "restricted");
+    assert!(!world.can(system, "create", inside, "other").await, "another Service's, on OpenShift");
     // Whatever its name, what it fills was there before it.
     let leases = ("coordination.k8s.io", "leases", "");
     for (what, name) in [
