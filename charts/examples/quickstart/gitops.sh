@@ -15,3 +15,6 @@ esac
 sed -e "s|registry\.example\.com/platform|$registry|g" -e "s|: 0\.1\.0\b|: $version|g" "$tool/oci.yaml"
 echo "Next: commit this and the folder charts/examples/team, with your Repo and Secrets, where ${tool} looks.
 Roles' commands run in $registry/codebutler-workspace:$version: .ci/release publishes it where WORKSPACE_BASE names a Debian image. Otherwise set images.workspace." >&2
+if [ "$tool" = argocd ]; then
+  echo "Argo CD leaves Leases and EndpointSlices out. Once, before it applies this: kubectl apply -f charts/examples/argocd/excluded.yaml" >&2
+fi

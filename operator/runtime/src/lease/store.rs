@@ -25,7 +25,10 @@ pub(super) enum StoreError {
     #[error("the Lease has changed meanwhile")]
     Changed,
     /// It is gone, and only the installation may create it.
-    #[error("the Lease is missing: install the chart again (`helm upgrade`), which creates it")]
+    #[error(
+        "the Lease is missing: install the chart again (`helm upgrade`), which creates it; Argo CD leaves it out, and needs \
+         charts/examples/argocd/excluded.yaml beside the chart"
+    )]
     Missing,
     /// The answer is unknown: it may have been written.
     #[error(transparent)]

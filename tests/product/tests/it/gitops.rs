@@ -198,6 +198,25 @@ async fn two_appliers_and_the_product_fight_over_no_field() {
     team.stop().await;
 }
 
+/// Argo CD applies no object of these kinds, by its own `resource.exclusions`, and no component may create any.
+#[test]
+fn what_argo_cd_leaves_out_has_a_file_of_its_own() {
+    let charts = std::path::Path::new(codebutler_testbed::FOLDER).join("../charts");
+    let read = |path: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(charts.join(path)).unwrap();
+        serde_saphyr::from_multiple(&text).unwrap()
+    };
+    let is_left_out =
+        |object: &Value| object["kind"] == "Lease" || object["kind"] == "EndpointSlice";
+    let mut wanted = read("codebutler/files/deploy/controller.yaml");
+    wanted.extend(read("codebutler/files/deploy/gateway.yaml"));
+    wanted.retain(is_left_out);
+    let mut own = read("examples/argocd/excluded.yaml");
+    assert_eq!(own.remove(0)["kind"], "Namespace");
+    assert_eq!(own, wanted);
+    assert_eq!(own.len(), 4, "a Lease each, and a slice for each family of addresses");
+}
+
 #[test]
 fn the_examples_are_valid() {
     let role: AgentRole = serde_json::from_value(example("team/roles/coder.yaml")).unwrap();
