@@ -142,7 +142,9 @@ fn judge_leases(name: &str, leases: &[Lease], now: Timestamp) -> Option<DoctorFi
         }
         None => (
             format!("No {name} has run in this cluster yet."),
-            "Install the chart: `helm install codebutler …`.".to_owned(),
+            "Install the chart: `helm install codebutler …`. Where Argo CD has applied it, its Leases are left out: apply \
+             charts/examples/argocd/excluded.yaml."
+                .to_owned(),
         ),
     };
     Some(DoctorFinding {
