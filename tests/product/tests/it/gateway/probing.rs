@@ -137,6 +137,49 @@ async fn serve_list(status: u16, body: Value) -> (String, AbortOnDropHandle<()>)
     (url, AbortOnDropHandle::new(serving))
 }
 
+/// A Git host with the API of GitLab in front of repositories.
+async fn serve_gitlab(behind: String) -> (String, AbortOnDropHandle<()>) {
+    let gone = || async {
+        let said = json!({"error": "API V3 is no longer supported. Use API V4 instead."});
+        (http::StatusCode::GONE, axum::Json(said))
+    };
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let forward = move |request: axum::extract::Request| {
+        let (client, behind) = (client.clone(), behind.clone());
+        async move {
+            let (mut parts, body) = request.into_parts();
+            parts.headers.remove(http::header::HOST);
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            let asked = client.request(parts.method, format!("{behind}{}", parts.uri));
+            let answer = asked.headers(parts.headers).body(body).send().await.unwrap();
+            let kind = answer.headers()[http::header::CONTENT_TYPE].clone();
+            let status = answer.status();
+            (status, [(http::header::CONTENT_TYPE, kind)], answer.bytes().await.unwrap())
+        }
+    };
+    let app = axum::Router::new()
+        .route("/api/{*rest}", axum::routing::any(gone))
+        .fallback(axum::routing::any(forward));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (url, AbortOnDropHandle::new(serving))
+}
+
+#[tokio::test]
+async fn a_host_that_is_no_github_is_said_to_be_none() {
+    let world = World::start(vec![]).await;
+    let (url, _serving) = serve_gitlab(world.github.url()).await;
+    world.cluster.secret("git", &url, &json!({"token": world.github.token()})).await;
+    let elsewhere = json!({"spec": {"git": {"url": format!("{url}/acme/shop")}}});
+    let team = world.cluster.team().to_owned();
+    world.cluster.patch::<codebutler_crds::Repo>(&team, "shop", &elsewhere).await;
+    tokio::select! {
+        () = probe::run_probe(&world.gateway.git) => {}
+        () = world.comes_to("GitReachable", "False", "does not answer as GitHub does") => {}
+    }
+}
+
 #[tokio::test]
 async fn a_remote_that_is_a_shallow_clone_is_said_on_the_repo() {
     let world = World::start(vec![]).await;
