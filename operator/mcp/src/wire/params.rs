@@ -14,13 +14,22 @@ const FIELD: &str = "x-mcp-header";
 const TOOLS: usize = 5000;
 const HEADERS: usize = 16;
 const DEPTH: usize = 8;
+/// Bytes of an argument's place, and of all that is kept: servers choose these words, and a new list adds to old ones.
+const PLACE: usize = 1000;
+const TOGETHER: usize = 1 << 20;
+/// Bytes of a kept word beside its letters, about.
+const WORD: usize = 32;
 
 /// An argument's place among the arguments, and its header.
 type WantedHeader = (Vec<String>, HeaderName);
 
 /// The headers that calls of tools have, by the tool's name.
 #[derive(Default)]
-pub(super) struct ParamHeaders(HashMap<String, Vec<WantedHeader>>);
+pub(super) struct ParamHeaders {
+    known: HashMap<String, Vec<WantedHeader>>,
+    /// Bytes of all of them.
+    bytes: usize,
+}
 
 impl ParamHeaders {
     /// Learns from a page of a list of tools.
@@ -30,10 +39,14 @@ impl ParamHeaders {
             let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
             let mut wanted = Vec::new();
             collect_headers(tool.pointer("/inputSchema/properties"), &mut Vec::new(), &mut wanted);
-            if wanted.is_empty() {
-                self.0.remove(name);
-            } else if self.0.len() < TOOLS || self.0.contains_key(name) {
-                self.0.insert(name.to_owned(), wanted);
+            if let Some(old) = self.known.remove(name) {
+                self.bytes -= weigh_headers(name, &old);
+            }
+            let bytes = weigh_headers(name, &wanted);
+            let has_room = self.known.len() < TOOLS && self.bytes + bytes <= TOGETHER;
+            if has_room && !wanted.is_empty() {
+                self.bytes += bytes;
+                self.known.insert(name.to_owned(), wanted);
             }
         }
     }
@@ -41,7 +54,7 @@ impl ParamHeaders {
     /// The headers of a call with these arguments.
     pub(super) fn of_call(&self, tool: &str, arguments: &Value) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (path, name) in self.0.get(tool).into_iter().flatten() {
+        for (path, name) in self.known.get(tool).into_iter().flatten() {
             let value = path.iter().try_fold(arguments, |value, field| value.get(field));
             if let Some(value) = value.and_then(write_value) {
                 headers.insert(name.clone(), value);
@@ -49,6 +62,13 @@ impl ParamHeaders {
         }
         headers
     }
+}
+
+fn weigh_headers(tool: &str, headers: &[WantedHeader]) -> usize {
+    let weigh = |(path, name): &WantedHeader| {
+        name.as_str().len() + path.iter().map(|field| field.len() + WORD).sum::<usize>() + WORD
+    };
+    tool.len() + WORD + headers.iter().map(weigh).sum::<usize>()
 }
 
 fn collect_headers(
@@ -64,7 +84,8 @@ fn collect_headers(
         path.push(name.clone());
         let header = schema.get(FIELD).and_then(Value::as_str);
         let header = header.and_then(|name| HeaderName::try_from(format!("mcp-param-{name}")).ok());
-        if let Some(header) = header.filter(|_| wanted.len() < HEADERS) {
+        let is_short = path.iter().map(String::len).sum::<usize>() <= PLACE;
+        if let Some(header) = header.filter(|_| wanted.len() < HEADERS && is_short) {
             wanted.push((path.clone(), header));
         }
         collect_headers(schema.get("properties"), path, wanted);
@@ -119,5 +140,32 @@ mod tests {
         // A list that is read anew has the last word.
         params.learn(&json!({"tools": [{"name": "find"}]}));
         assert!(params.of_call("find", &json!({"owner": "acme"})).is_empty());
+    }
+
+    #[test]
+    fn lists_with_ever_new_and_long_words_take_no_more_and_more_memory() {
+        let mut params = ParamHeaders::default();
+        let tool = |name: &str, field: &str| {
+            let schema = json!({"properties": {field: {"x-mcp-header": "a"}}});
+            json!({"tools": [{"name": name, "inputSchema": schema}]})
+        };
+        let has = |params: &ParamHeaders, name: &str, field: &str| {
+            !params.of_call(name, &json!({field: "x"})).is_empty()
+        };
+        let long = |number: usize| format!("{number}{}", "n".repeat(TOGETHER / 8));
+        for number in 0..20 {
+            params.learn(&tool(&long(number), "b"));
+        }
+        assert!(has(&params, &long(0), "b") && !has(&params, &long(19), "b"));
+        let kept = (0..20).filter(|number| has(&params, &long(*number), "b")).count();
+        assert!(kept < 8, "{kept}");
+        // A list that is read again counts once.
+        for _ in 0..20 {
+            params.learn(&tool("find", "b"));
+        }
+        assert!(has(&params, "find", "b"));
+        let field = "f".repeat(PLACE + 1);
+        params.learn(&tool("find", &field));
+        assert!(!has(&params, "find", &field));
     }
 }
