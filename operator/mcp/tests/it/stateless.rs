@@ -69,6 +69,10 @@ fn answer(message: &Value) -> Value {
                 "resultType": "input_required",
                 "inputRequests": {"a": {"method": "sampling/createMessage", "params": {}}},
             }),
+            Some("babbles") => json!({
+                "resultType": "input_required",
+                "inputRequests": {"a": {"method": "m".repeat(100_000), "params": {}}},
+            }),
             _ => paint(params),
         },
         _ => return error(message, -32_601, "Method not found"),
@@ -186,6 +190,8 @@ async fn use_server(session: &ServerSession) {
     assert!(session.answers_ping(std::time::Duration::from_secs(20)).await);
     let said = call(session, "samples").await.unwrap_err().to_string();
     assert!(said.contains("`sampling/createMessage` is not answered: sampling is not"), "{said}");
+    let said = call(session, "babbles").await.unwrap_err().to_string();
+    assert!(said.len() < 10_000 && said.contains("mmm"), "{}", said.len());
     assert!(call(session, "unasked").await.is_err_and(|error| error.is_answer()));
 }
 
