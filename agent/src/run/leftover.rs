@@ -10,6 +10,7 @@ use crate::decisions::LoggedKind;
 use crate::toolbox::protocol::{ToolboxReply, ToolboxRequest, WorktreeLeftover};
 use crate::tools::{PushResult, ToolFailure};
 use codebutler_guides::text::clip_text;
+use codebutler_guides::voice::join_lines;
 
 /// Tools that a role needs to keep its work on its own.
 const NEEDED: [&str; 2] = ["GitCommit", "GitPush"];
@@ -26,7 +27,10 @@ impl Agent {
     /// Commits and pushes leftover work, and keeps a note of it for the role.
     pub(super) async fn keep_leftovers(&mut self) -> Result<(), RunError> {
         if self.left.is_none() {
-            self.left = Some(LeftoverNote { note: self.leftovers().await? });
+            // One remark: a later line with the system's head would be taken for somebody else's.
+            let told = self.leftovers().await?;
+            let note = told.map(|told| format!("[CodeButler] {}", join_lines(&told)));
+            self.left = Some(LeftoverNote { note });
         }
         Ok(())
     }
@@ -51,11 +55,15 @@ impl Agent {
         };
         let WorktreeLeftover { committed, unpushed, left, notes, conflict } = kept;
         self.tell_of_left(&left).await?;
-        let notes = (!notes.is_empty()).then(|| format!("[CodeButler] {notes}."));
+        let notes = (!notes.is_empty()).then(|| format!("{notes}."));
         if !unpushed {
-            let left = (!left.is_empty())
-                .then(|| format!("[CodeButler] Your run ended with files {}", in_none(&left)));
+            let left =
+                (!left.is_empty()).then(|| format!("Your run ended with files {}", in_none(&left)));
             return Ok(join_notes(notes, left));
+        }
+        if !conflict.is_empty() {
+            // Before the push: afterwards a successor finds nothing left that it could tell of.
+            self.tell_of_conflict(&conflict).await?;
         }
         let commit = match self.answered(ToolboxRequest::Head).await? {
             ToolboxReply::Text(commit) => commit,
@@ -80,22 +88,21 @@ impl Agent {
                 let mut told = Vec::new();
                 if committed {
                     told.push(format!(
-                        "[CodeButler] Your run ended with changes that you had not committed: they were \
+                        "Your run ended with changes that you had not committed: they were \
                          committed as `{message}` and pushed."
                     ));
                 }
                 told.extend(notes);
                 if !conflict.is_empty() {
-                    self.tell_of_conflict(&conflict).await?;
                     told.push(format!(
-                        "[CodeButler] What your run left holds both sides of a conflict in {conflict}: settle it first, \
+                        "What your run left holds both sides of a conflict in {conflict}: settle it first, \
                          unless these lines are meant to be there."
                     ));
                 }
                 if !left.is_empty() {
-                    told.push(format!("[CodeButler] Your run ended with files {}", in_none(&left)));
+                    told.push(format!("Your run ended with files {}", in_none(&left)));
                 }
-                Ok((!told.is_empty()).then(|| told.join("\n")))
+                Ok((!told.is_empty()).then(|| told.join(" ")))
             }
             Err(ToolFailure::Respond(why) | ToolFailure::Fault(why) | ToolFailure::Stop(why)) => {
                 // Takes our commit back: it must not keep what a push was refused for.
@@ -126,11 +133,11 @@ impl Agent {
         self.tell_once("left", &text).await
     }
 
-    /// Tells people about a conflict that was pushed, once for the same file and line.
+    /// Tells people about a conflict that is to be pushed, once for the same file and line.
     async fn tell_of_conflict(&self, conflict: &str) -> Result<(), RunError> {
         let text = format!(
-            "I pushed what my run left, and it holds both sides of a conflict in {conflict}. It has to be settled before \
-             anything is merged, unless these lines are meant to be there."
+            "What my run left holds both sides of a conflict in {conflict}. It has to be settled before anything is merged, \
+             unless these lines are meant to be there."
         );
         self.tell_once("conflict", &text).await
     }
@@ -158,7 +165,7 @@ impl Agent {
 /// Puts what had to be mended before what else the role is told: nobody says it again.
 fn join_notes(notes: Option<String>, told: Option<String>) -> Option<String> {
     let all: Vec<String> = notes.into_iter().chain(told).collect();
-    (!all.is_empty()).then(|| all.join("\n"))
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// Text for the role about work that is not pushed.
@@ -166,7 +173,7 @@ fn not_pushed(committed: bool, why: &str, left: &str) -> String {
     let how = if committed { " You had not committed all of it: that is still so." } else { "" };
     let left =
         if left.is_empty() { String::new() } else { format!(" Some files are {}", in_none(left)) };
-    format!("[CodeButler] Your run ended with work that is not on the remote: {why}.{how}{left}")
+    format!("Your run ended with work that is not on the remote: {why}.{how}{left}")
 }
 
 fn in_none(left: &str) -> String {

@@ -68,9 +68,32 @@ async fn a_conflict_that_a_run_left_is_pushed_and_told_to_the_role_and_to_people
     let left = "holds both sides of a conflict in `README` (from line 1 on)";
     let told = inner.asked[2].iter().map(ToString::to_string).collect::<String>();
     assert!(told.contains(&format!("What your run left {left}: settle it first")), "{told}");
+    assert!(
+        told.contains("[CodeButler] Your run ended") && !told.contains("> [CodeButler]"),
+        "{told}"
+    );
     let posts = inner.post_texts();
     let with = posts.iter().filter(|post| post.contains(left)).count();
     assert_eq!((with, posts.len()), (1, 3), "{posts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_hear_of_a_conflict_also_where_the_pod_ends_before_it_was_told() {
+    let command = "printf '<<<<<<< HEAD\nhello\n=======\nhi\n>>>>>>> theirs\n' > README";
+    let make = calls(&[("Bash", json!({"command": command}))]);
+    let mut world = World::new(in_order(vec![make, says("done"), says("and now?")])).await;
+    let refusal = ("/v1/messages", StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, "not now");
+    world.gateway.lock().refuse = vec![refusal];
+    world.gateway.lock().say("go", true);
+    let status = world.pod(None).ended().await;
+    assert!(!status.success(), "{status}");
+    world.one_pod().await;
+    assert!(world.git(&["show", "codebutler/t:README"]).contains("<<<<<<< HEAD"));
+    let inner = world.gateway.lock();
+    let posts = inner.post_texts();
+    let left = "What my run left holds both sides of a conflict in `README` (from line 1 on)";
+    let with = posts.iter().filter(|post| post.contains(left)).count();
+    assert_eq!(with, 1, "{posts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
