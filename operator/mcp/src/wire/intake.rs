@@ -30,6 +30,8 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Characters of instructions: more than anybody is shown, so that they are masked before they are cut for that.
 const INSTRUCTIONS: usize = 8000;
+/// Bytes of an id or a token that a server makes up: these are kept until they are answered.
+const ID_BYTES: usize = 1000;
 /// Code of an error that names pages which a person has to open first.
 const PAGE_NEEDED: i32 = -32_042;
 /// Pages of such an error that are kept, and bytes of one.
@@ -374,9 +376,10 @@ fn describe_server(result: &Value, info: Option<&Value>, protocol: String) -> Se
     }
 }
 
-/// Numbers with a fraction of zero are the same id; null is none.
+/// Numbers with a fraction of zero are the same id; null and what is far too long are none.
 fn clean_id(id: Value) -> Option<Value> {
     match id {
+        Value::String(ref text) if text.len() > ID_BYTES => None,
         Value::String(_) => Some(id),
         Value::Number(number) => {
             #[expect(clippy::cast_possible_truncation, reason = "the fraction is zero")]
@@ -407,4 +410,33 @@ fn clean_error(id: &Value, error: &Value) -> Value {
         clean["data"] = json!({"elicitations": pages});
     }
     json!({"jsonrpc": "2.0", "id": id, "error": clean})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::open_events;
+
+    #[test]
+    fn what_a_server_makes_up_for_an_id_is_kept_only_if_it_is_short() {
+        let (sink, _stream) = open_events(8);
+        let intake = Intake::new(sink, 4);
+        let ask = |id: String| {
+            let message = json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"});
+            intake.read(message.to_string().as_bytes()).len()
+        };
+        assert_eq!(ask("i".repeat(ID_BYTES + 1)), 0);
+        assert!(intake.state.lock().open.is_empty());
+        assert_eq!(ask("i".repeat(ID_BYTES)), 1);
+        let (sender, mut steps) = tokio::sync::mpsc::channel(1);
+        for token in ["t".repeat(ID_BYTES + 1), "t".repeat(ID_BYTES)] {
+            let params = json!({"progressToken": token, "progress": 1});
+            let method = "notifications/progress";
+            let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+            assert!(intake.read(message.to_string().as_bytes()).is_empty());
+            intake.progress.claim(token.clone(), sender.clone());
+            assert_eq!(steps.try_recv().is_ok(), token.len() <= ID_BYTES, "{}", token.len());
+            intake.progress.forget(&token);
+        }
+    }
 }
