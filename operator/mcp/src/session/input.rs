@@ -9,9 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::handler::ServerAnswers;
 use crate::error::McpError;
 use crate::events::cut_text;
+use crate::weight::weigh;
 
 /// Most questions that one result may have.
 const QUESTIONS: usize = 8;
+/// Most bytes of what goes back to the server as it is: it is kept while people answer.
+const STATE_BYTES: usize = 1 << 20;
 /// Pause before a request is sent again whose server asked for nothing but that.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Code of an error that says that a server's request was refused here.
@@ -48,6 +51,9 @@ impl WantedInput {
         let refuse = |message: String| McpError::Refused { code: REFUSED, message };
         if self.requests.len() > QUESTIONS {
             return Err(refuse(format!("more than {QUESTIONS} questions at once")));
+        }
+        if self.state.as_ref().is_some_and(|state| weigh(state) > STATE_BYTES) {
+            return Err(refuse(format!("its `requestState` has more than {STATE_BYTES} bytes")));
         }
         if self.requests.is_empty() {
             if self.state.is_none() {

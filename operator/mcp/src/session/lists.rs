@@ -231,6 +231,11 @@ impl ServerSession {
             if is_end || seen.contains(&cursor) {
                 return Ok(listed);
             }
+            // Each is kept until the list ends.
+            bytes = bytes.saturating_add(weigh(&cursor));
+            if bytes > self.limits.list_bytes {
+                break;
+            }
         }
         listed.is_cut = true;
         Ok(listed)

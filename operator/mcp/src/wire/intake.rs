@@ -32,6 +32,9 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const INSTRUCTIONS: usize = 8000;
 /// Bytes of an id or a token that a server makes up: these are kept until they are answered.
 const ID_BYTES: usize = 1000;
+/// Capabilities of servers that count here, and bytes of what one says of itself.
+const CAPABILITIES: [&str; 5] = ["tools", "resources", "prompts", "logging", "completions"];
+const CAPABILITY_BYTES: usize = 4 << 10;
 /// Code of an error that names pages which a person has to open first.
 const PAGE_NEEDED: i32 = -32_042;
 /// Pages of such an error that are kept, and bytes of one.
@@ -368,12 +371,18 @@ fn describe_server(result: &Value, info: Option<&Value>, protocol: String) -> Se
             .get("instructions")
             .and_then(Value::as_str)
             .map(|text| cut_chars(text, INSTRUCTIONS)),
-        capabilities: result
-            .get("capabilities")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default(),
+        capabilities: read_capabilities(result.get("capabilities")),
     }
+}
+
+/// What a server declares of the capabilities that count here. It is kept as long as the session.
+fn read_capabilities(declared: Option<&Value>) -> Map<String, Value> {
+    let of = |name: &&str| {
+        let value = declared?.get(*name)?;
+        let is_short = weigh(value) <= CAPABILITY_BYTES;
+        Some(((*name).to_owned(), if is_short { value.clone() } else { Value::Bool(true) }))
+    };
+    CAPABILITIES.iter().filter_map(of).collect()
 }
 
 /// Numbers with a fraction of zero are the same id; null and what is far too long are none.
@@ -416,6 +425,20 @@ fn clean_error(id: &Value, error: &Value) -> Value {
 mod tests {
     use super::*;
     use crate::events::open_events;
+
+    #[test]
+    fn of_a_greeting_no_more_is_kept_than_counts() {
+        let long = "x".repeat(CAPABILITY_BYTES);
+        let declared = json!({
+            "tools": {"listChanged": true}, "prompts": {"note": long}, "logging": null, "own": long,
+        });
+        let kept = read_greeting(&json!({"capabilities": declared})).capabilities;
+        assert_eq!(
+            Value::Object(kept),
+            json!({"tools": {"listChanged": true}, "prompts": true, "logging": null})
+        );
+        assert!(read_greeting(&json!({"capabilities": "none"})).capabilities.is_empty());
+    }
 
     #[test]
     fn what_a_server_makes_up_for_an_id_is_kept_only_if_it_is_short() {

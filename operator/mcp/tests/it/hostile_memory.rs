@@ -1,5 +1,8 @@
 //! Servers that want much memory, each a test of its own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use codebutler_mcp::{SessionSetup, ToolCall};
 use serde_json::{Value, json};
 
@@ -55,4 +58,25 @@ async fn a_list_has_a_bound_on_all_of_its_bytes() {
     let (session, _events) = open(link, setup).await;
     let listed = session.list_tools().await.unwrap();
     assert!(listed.is_cut && (50..60).contains(&listed.items.len()), "{}", listed.items.len());
+}
+
+#[tokio::test]
+async fn the_cursors_of_a_list_count_like_its_entries() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let link = start(move |message, output| {
+        if message["method"] != "tools/list" {
+            return Next::GoOn;
+        }
+        let page = count.fetch_add(1, Ordering::SeqCst);
+        let next = format!("{page}{}", "c".repeat(1_000_000));
+        let tools = json!([{"name": format!("t{page}")}]);
+        output.result(message, json!({"tools": tools, "nextCursor": next}));
+        Next::GoOn
+    });
+    let mut setup = setup();
+    setup.limits.list_bytes = 3_000_000;
+    let (session, _events) = open(link, setup).await;
+    let listed = session.list_tools().await.unwrap();
+    assert_eq!((listed.items.len(), listed.is_cut, asked.load(Ordering::SeqCst)), (3, true, 3));
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::dialer::LocalDialer;
 use super::scripted::{Next, greeting, start_raw};
+use super::servers::free_port;
 
 const VERSION: &str = "2026-07-28";
 const META: &str = "io.modelcontextprotocol";
@@ -68,6 +69,9 @@ fn answer(message: &Value) -> Value {
             Some("samples") => json!({
                 "resultType": "input_required",
                 "inputRequests": {"a": {"method": "sampling/createMessage", "params": {}}},
+            }),
+            Some("hoards") => json!({
+                "resultType": "input_required", "requestState": "s".repeat((1 << 20) + 1),
             }),
             Some("babbles") => json!({
                 "resultType": "input_required",
@@ -192,6 +196,8 @@ async fn use_server(session: &ServerSession) {
     assert!(said.contains("`sampling/createMessage` is not answered: sampling is not"), "{said}");
     let said = call(session, "babbles").await.unwrap_err().to_string();
     assert!(said.len() < 10_000 && said.contains("mmm"), "{}", said.len());
+    let said = call(session, "hoards").await.unwrap_err().to_string();
+    assert!(said.contains("its `requestState` has more than 1048576 bytes"), "{said}");
     assert!(call(session, "unasked").await.is_err_and(|error| error.is_answer()));
 }
 
@@ -224,6 +230,15 @@ async fn a_remote_server_without_sessions_is_found_out_and_used() {
     let asked: Vec<String> = asked.lock().iter().filter(|one| !one.is_empty()).cloned().collect();
     assert_eq!(asked[..3], ["initialize", "server/discover", "tools/list"]);
     assert!(!asked.iter().any(|method| method.starts_with("notifications/")), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_has_refused_nothing() {
+    let url = format!("http://127.0.0.1:{}/mcp", free_port()).parse().unwrap();
+    let link = ServerLink::Http { dialer: LocalDialer::new(), url, headers: HeaderMap::new() };
+    let setup = SessionSetup { is_stateless: true, ..setup() };
+    let error = ServerSession::open(link, setup).await.err().unwrap();
+    assert!(matches!(error, McpError::Unreachable(_)), "{error}");
 }
 
 #[tokio::test]
