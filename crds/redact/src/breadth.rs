@@ -42,6 +42,9 @@ const JSON_LOG: &[&str] = &[
 ];
 /// A line as a list makes it.
 const LONG: &str = "a list of paths that a search found: src/cart/lib.rs, src/cart/model.rs, src/cart/view.rs, src/cart/store.rs, src/cart/tests.rs, src/cart/errors.rs, src/cart/routes.rs, src/price/lib.rs, src/price/model.rs, src/price/view.rs, src/price/store.rs, src/price/tests.rs, src/price/errors.rs, src/price/routes.rs, src/orders/lib.rs, src/orders/model.rs, src/orders/view.rs, src/orders/store.rs, src/orders/tests.rs, src/orders/errors.rs, src/orders/routes.rs, src/users/lib.rs, src/users/model.rs, src/users/view.rs, src/users/store.rs, src/users/tests.rs, src/users/errors.rs, src/users/routes.rs, src/search/lib.rs, src/search/model.rs, src/search/view.rs, src/search/store.rs, src/search/tests.rs, src/search/errors.rs, src/search/routes.rs";
+/// Names of fields that stand in many lines.
+const FIELDS: &[&str] =
+    &["timestamp", "namespace", "filename", "line_number", "threadName", "threadId"];
 /// Divisors of a text's bytes, and of its lines: a pattern that matches a larger part is broad.
 const BYTES: usize = 5;
 const LINES: usize = 2;
@@ -53,6 +56,12 @@ pub(crate) fn is_broad(regex: &Regex) -> bool {
         let whole = format!("{}\n{LONG}\n", lines.join("\n"));
         matched * LINES > lines.len() || matched_bytes(regex, &whole) * BYTES > whole.len()
     })
+}
+
+/// True for words that stand in ordinary lines of a log.
+pub(crate) fn is_ordinary(words: &str) -> bool {
+    let mut lines = [PLAIN_LOG, JSON_LOG, FIELDS].into_iter().flatten();
+    lines.any(|line| line.contains(words))
 }
 
 fn matched_bytes(regex: &Regex, text: &str) -> usize {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::breadth::is_ordinary;
 use crate::{RedactionRule, SecretRedactor};
 
 /// Kind of finding that logs show: operators need to see where things run.
@@ -16,9 +17,21 @@ const SHOWN: &str = "internal-address";
 const SHORTEST: usize = 8;
 /// Credentials that are kept; the oldest are forgotten first.
 const MOST: usize = 512;
+/// Lines of one credential that are masked. A private key has fewer.
+const MOST_LINES: usize = 64;
+/// Beginning of a line that is a JSON object.
+const JSON_LINE: &str = "{\"timestamp\":\"";
 
 /// Credentials that this process holds. A process has one log, and any part of it may write there.
-static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<HeldLine>> = Mutex::new(Vec::new());
+/// Those of them that servers made up: however many they are, they take none of the others away.
+static ISSUED: Mutex<Vec<HeldLine>> = Mutex::new(Vec::new());
+
+/// A line of a credential, as it is and as a text of JSON has it.
+struct HeldLine {
+    plain: String,
+    json: String,
+}
 
 /// Patterns of one Repo that are kept, also those that it has no more; its oldest are forgotten first.
 const MOST_OWN: usize = 128;
@@ -60,16 +73,48 @@ pub fn mask_patterns(owner: &str, rules: &[RedactionRule]) {
 /// Masks a credential in all that is logged from now on, whatever it looks like. Of one with several
 /// lines, each.
 pub fn mask_secret(secret: &str) {
-    let mut held = HELD.lock();
-    for line in secret.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
-        if held.iter().any(|known| known == line) {
+    hold_lines(&HELD, secret);
+}
+
+/// Masks a credential that a server made up. One without a digit and a capital could be any word of the log, and is
+/// left alone.
+pub fn mask_issued(secret: &str) {
+    if secret.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase()) {
+        hold_lines(&ISSUED, secret);
+    }
+}
+
+fn hold_lines(known: &Mutex<Vec<HeldLine>>, secret: &str) {
+    let mut known = known.lock();
+    let lines = secret.lines().map(str::trim);
+    let lines = lines.filter(|line| line.len() >= SHORTEST && !is_ordinary(line));
+    for line in lines.take(MOST_LINES) {
+        if known.iter().any(|held| held.plain == line) {
             continue;
         }
-        if held.len() >= MOST {
-            held.remove(0);
+        if known.len() >= MOST {
+            known.remove(0);
         }
-        held.push(line.to_owned());
+        let json = line.replace('\\', "\\\\").replace('"', "\\\"");
+        known.push(HeldLine { plain: line.to_owned(), json });
     }
+}
+
+/// Credentials in a text, in the form in which they stand there.
+fn find_held(text: &str) -> Vec<String> {
+    // There a quote that is none of a text's belongs to the line's own form.
+    let is_json = text.starts_with(JSON_LINE);
+    let mut found = Vec::new();
+    for known in [&HELD, &ISSUED] {
+        for held in known.lock().iter() {
+            if !is_json && text.contains(&held.plain) {
+                found.push(held.plain.clone());
+            } else if text.contains(&held.json) {
+                found.push(held.json.clone());
+            }
+        }
+    }
+    found
 }
 
 /// Passes each write on as one line: no text that is logged can look like a line of its own.
@@ -114,10 +159,7 @@ impl<W: Write> Write for MaskedLog<W> {
 }
 
 fn mask_logged(text: &str) -> Cow<'_, str> {
-    let held: Vec<String> = {
-        let held = HELD.lock();
-        held.iter().filter(|secret| text.contains(secret.as_str())).cloned().collect()
-    };
+    let held = find_held(text);
     let own = OWN.lock().all.clone();
     let redactor = own.unwrap_or_default();
     if held.is_empty() {
@@ -190,5 +232,36 @@ mod tests {
             "use [redacted:credential], a short one"
         );
         assert_eq!(logged("staple of the second line"), "[redacted:credential]");
+    }
+
+    #[test]
+    fn a_credential_of_one_team_takes_nothing_out_of_the_log_of_all() {
+        mask_secret("held-before-the-others");
+        let many = |from: usize| (from..from + 600).map(|n| format!("many-lines-{n:05}"));
+        mask_secret(&many(0).collect::<Vec<_>>().join("\n"));
+        for token in many(1000) {
+            mask_issued(&token);
+        }
+        assert_eq!(logged("held-before-the-others"), "[redacted:credential]");
+        assert_eq!(logged("many-lines-01599"), "[redacted:credential]");
+        for word in ["timestamp", "namespace", "codebutler_operator"] {
+            mask_secret(word);
+            mask_issued(word);
+            assert_eq!(logged(word), word);
+        }
+        mask_issued("question_declined");
+        assert_eq!(logged("question_declined"), "question_declined");
+    }
+
+    #[test]
+    fn a_credential_with_quotes_is_masked_in_texts_of_json_and_breaks_none() {
+        mask_secret("pa\"ss\\wo\"rd 7");
+        mask_secret("\",\"level\":\"");
+        let line = r#"{"timestamp":"1","level":"INFO","message":"got pa\"ss\\wo\"rd 7"}"#;
+        assert_eq!(
+            logged(line),
+            r#"{"timestamp":"1","level":"INFO","message":"got [redacted:credential]"}"#
+        );
+        assert_eq!(logged("got pa\"ss\\wo\"rd 7"), "got [redacted:credential]");
     }
 }

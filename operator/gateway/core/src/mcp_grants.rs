@@ -72,7 +72,7 @@ impl GrantCell {
 
     /// Remembers a secret that the server's words must not show.
     pub fn mask(&self, secret: &str) {
-        codebutler_crds::redact::log::mask_secret(secret);
+        codebutler_crds::redact::log::mask_issued(secret);
         let mut seen = self.seen.lock();
         if !seen.iter().any(|one| one == secret) {
             seen.push(secret.to_owned());

@@ -144,7 +144,7 @@ async fn send_registration(
     let (status, answer) = send_request(context, request, Bytes::from(body)).await?;
     let client = read_registration(status.as_u16(), &answer).map_err(SignInError::Registration)?;
     if let Some(secret) = &client.client_secret {
-        log::mask_secret(secret);
+        log::mask_issued(secret);
     }
     Ok(client)
 }
@@ -163,9 +163,9 @@ pub(super) async fn request_tokens(
     }
     let (status, body) = send_request(context, sent, Bytes::from(request.body)).await?;
     let tokens = read_tokens(status.as_u16(), &body, old)?;
-    log::mask_secret(&tokens.access_token);
+    log::mask_issued(&tokens.access_token);
     if let Some(refresh) = &tokens.refresh_token {
-        log::mask_secret(refresh);
+        log::mask_issued(refresh);
     }
     Ok(tokens)
 }
