@@ -2,13 +2,15 @@
 //! there read why a role goes on without its tools, and what to do.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use codebutler_crds::Repo;
 use codebutler_gateway_core::notices::ThreadNotices;
 use codebutler_gateway_core::thread_key::ThreadKey;
-use codebutler_runtime::recent::RecentKeys;
+use codebutler_runtime::recent::{RecentKeys, RecentMap};
 use codebutler_runtime::tasks::TaskGroup;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use super::link::LinkError;
@@ -17,17 +19,24 @@ use super::words::WordGuard;
 
 /// Lines that are remembered; Slack knows those that are not.
 const REMEMBERED: usize = 1024;
+/// Lines on one server in a thread, and the time after which there may be as many again: words of a server, such as the
+/// number of a request, can make each reason another one.
+const LINES: u32 = 3;
+const SPAN: Duration = Duration::from_hours(1);
 
 /// Posts what is wrong with servers.
 pub struct TroubleDesk {
     notices: Arc<dyn ThreadNotices>,
     posted: RecentKeys<(ThreadKey, String)>,
+    /// Lines by thread and server, and since when they are counted.
+    counts: Mutex<RecentMap<(ThreadKey, String), (Instant, u32)>>,
     tasks: TaskGroup,
 }
 
 impl TroubleDesk {
     pub fn new(notices: Arc<dyn ThreadNotices>, tasks: TaskGroup) -> Self {
-        Self { notices, posted: RecentKeys::of(REMEMBERED), tasks }
+        let counts = Mutex::new(RecentMap::new(REMEMBERED));
+        Self { notices, posted: RecentKeys::of(REMEMBERED), counts, tasks }
     }
 
     /// Posts in the background why a server can't be used, unless the thread has that line already.
@@ -40,7 +49,9 @@ impl TroubleDesk {
         let text = describe_trouble(&place.repo, &place.spec.name, &guard.error(error));
         let hash = hex::encode(&Sha256::digest(&text)[..4]);
         let key = format!("mcp-server-{}-{hash}", place.spec.name);
-        if !self.posted.first_time((thread.clone(), key.clone())) {
+        if !self.posted.first_time((thread.clone(), key.clone()))
+            || !self.may_post(&thread, &place.spec.name)
+        {
             return;
         }
         let notices = Arc::clone(&self.notices);
@@ -49,6 +60,19 @@ impl TroubleDesk {
                 tracing::warn!(%thread, %error, notice = "server_trouble", "notice_post_failed");
             }
         }));
+    }
+
+    /// Counts a line; false where a thread has had enough of a server's.
+    fn may_post(&self, thread: &ThreadKey, server: &str) -> bool {
+        let mut counts = self.counts.lock();
+        let key = (thread.clone(), server.to_owned());
+        let known = counts.get(&key).copied();
+        let (since, count) =
+            known.filter(|(since, _)| since.elapsed() < SPAN).unwrap_or((Instant::now(), 0));
+        if count < LINES {
+            counts.insert(key, (since, count + 1));
+        }
+        count < LINES
     }
 }
 
@@ -62,11 +86,8 @@ fn describe_trouble(repo: &Repo, server: &str, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use async_trait::async_trait;
     use codebutler_crds::mcp::McpServerSpec;
-    use parking_lot::Mutex;
     use serde_json::json;
 
     use super::*;
@@ -136,5 +157,28 @@ mod tests {
             "The server `db` can't be used: image `acme/db` can't be pulled. Roles go on without its tools until that is \
              corrected (`spec.mcpServers` of the Repo `shop`)."
         );
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_every_refusal_reads_otherwise_does_not_fill_the_thread() {
+        let repo = Arc::new(testing::repo(&json!({})));
+        let of = |thread: &str, name: &str| {
+            let spec = json!({"name": name, "url": "https://tools.example/mcp"});
+            let spec: McpServerSpec = serde_json::from_value(spec).unwrap();
+            let thread = ThreadKey { namespace: "team".into(), name: thread.into() };
+            ServerPlace::new(&repo, &spec, Some(thread))
+        };
+        let (kept, tasks) = (Arc::new(Kept::default()), TaskGroup::default());
+        let desk = TroubleDesk::new(kept.clone(), tasks.clone());
+        let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
+        for number in 0..20 {
+            let why = LinkError::Pod(format!("request {number} failed"));
+            desk.post(&of("shop-1", "db"), &why, &guard);
+        }
+        let why = LinkError::Pod("request 7 failed".to_owned());
+        desk.post(&of("shop-1", "docs"), &why, &guard);
+        desk.post(&of("shop-2", "db"), &why, &guard);
+        assert!(tasks.rest(Duration::from_secs(10)).await);
+        assert_eq!(kept.0.lock().len(), 5, "three, and one each of others");
     }
 }
