@@ -342,7 +342,8 @@ async fn all_pages(
         all.models.extend(page.models);
         all.is_ollama |= page.is_ollama;
         // A server that does not know pages sends the same page again.
-        if !pages || page.entries < PAGE || all.models.len() == before {
+        let is_full = all.models.len() >= PAGES * PAGE;
+        if !pages || page.entries < PAGE || all.models.len() == before || is_full {
             break;
         }
     }

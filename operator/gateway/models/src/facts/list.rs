@@ -13,6 +13,13 @@ use super::super::hearing::ModelHearing;
 use super::price::{read_prices, read_scaled_prices};
 use super::{KnownModelFacts, ThinkingFacts};
 
+/// Models of a page that are read, other names of one, and bytes of a name. They are kept as long as the list counts.
+const MODELS: usize = 5000;
+const NAMES: usize = 8;
+const NAME_BYTES: usize = 300;
+/// Values of a page: each takes many times its bytes in memory.
+const VALUES: usize = 500_000;
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
     /// Models by id. A model's second name comes as another model.
@@ -62,13 +69,21 @@ const TOOL_WORDS: [&str; 7] = [
 /// Words for being shown pictures.
 const PICTURE_WORDS: [&str; 4] = ["vision", "image", "supports_vision", "multimodal"];
 
+/// True for a page that has more than any provider's list.
+pub fn is_overlong(body: &[u8]) -> bool {
+    memchr::memchr_iter(b',', body).count() > VALUES
+}
+
 /// Reads a page; nothing if it is no list.
 pub fn read_models(body: &[u8]) -> Option<ListPage> {
+    if is_overlong(body) {
+        return None;
+    }
     let body: Value = serde_json::from_slice(body).ok()?;
     let (entries, ids) = find_entries(&body)?;
     let mut page = ListPage { entries: entries.len(), ..ListPage::default() };
     let mut aliases: Vec<(&str, KnownModelFacts)> = Vec::new();
-    for entry in entries {
+    for entry in entries.iter().take(MODELS) {
         let Some(id) = entry_id(entry, ids) else { continue };
         let owner = entry["owned_by"].as_str();
         let digest = entry["digest"].as_str().is_some_and(|digest| !digest.is_empty());
@@ -81,7 +96,8 @@ pub fn read_models(body: &[u8]) -> Option<ListPage> {
         let facts = entry_facts(entry);
         let others = entry["aliases"].as_array().into_iter().flatten();
         let names = std::iter::once(&entry["canonical_slug"]).chain(others);
-        aliases.extend(names.filter_map(|name| Some((name.as_str()?, facts.clone()))));
+        let names = names.filter_map(Value::as_str).filter(|name| name.len() <= NAME_BYTES);
+        aliases.extend(names.take(NAMES).map(|name| (name, facts.clone())));
         let facts = match page.models.remove(id) {
             Some(known) => narrow_facts(known, facts),
             None => facts,
@@ -109,7 +125,8 @@ fn find_entries(body: &Value) -> Option<(&Vec<Value>, &'static [&'static str])> 
 
 fn entry_id<'a>(entry: &'a Value, names: &[&str]) -> Option<&'a str> {
     let mut ids = names.iter().filter_map(|name| entry.get(name)?.as_str());
-    entry.as_str().or_else(|| ids.find(|id| !id.is_empty()))
+    let id = entry.as_str().or_else(|| ids.find(|id| !id.is_empty()));
+    id.filter(|id| id.len() <= NAME_BYTES)
 }
 
 fn entry_facts(entry: &Value) -> KnownModelFacts {
@@ -389,5 +406,23 @@ mod tests {
         );
         let facts = &page.unwrap().models["m"];
         assert_eq!((facts.window, facts.max_tokens), (Some(8_000), Some(500)));
+    }
+
+    #[test]
+    fn a_list_takes_no_more_memory_than_real_ones() {
+        let long = "n".repeat(NAME_BYTES + 1);
+        let aliases: Vec<String> = (0..50).map(|n| format!("alias-{n}")).collect();
+        let data = [
+            json!({"id": long}),
+            json!({"id": "a", "aliases": aliases}),
+            json!({"id": "b", "aliases": [long]}),
+        ];
+        let page = read_models(json!({"data": data}).to_string().as_bytes()).unwrap();
+        assert_eq!((page.models.len(), page.entries), (2 + NAMES, 3));
+        let many: Vec<String> = (0..MODELS + 9).map(|n| n.to_string()).collect();
+        let page = read_models(json!(many).to_string().as_bytes()).unwrap();
+        assert_eq!((page.models.len(), page.entries), (MODELS, MODELS + 9));
+        let values = format!("[{}1]", "1,".repeat(VALUES + 1));
+        assert!(is_overlong(values.as_bytes()) && read_models(values.as_bytes()).is_none());
     }
 }

@@ -84,7 +84,9 @@ impl ModelUpstream<'_> {
         let body =
             body.map_err(|_| NoModelList::new(LookupMeans::Away, "no whole answer in time"))?;
         let body = body.map_err(NoModelList::from)?;
-        let what = if complaint::is_web_page(&String::from_utf8_lossy(&body)) {
+        let what = if list::is_overlong(&body) {
+            "it is too long to be read"
+        } else if complaint::is_web_page(&String::from_utf8_lossy(&body)) {
             "what came is a web page: see whether spec.model.baseURL is the address of the API"
         } else {
             "what came is no list"
