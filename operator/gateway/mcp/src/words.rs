@@ -17,6 +17,8 @@ const NULLS: usize = 5;
 const NAME_CHARS: usize = 60;
 /// Shortest value of a Secret that is looked for.
 const SHORTEST: usize = 6;
+/// Shortest part of a value of several lines that is looked for by itself, such as a line of a key.
+const PART: usize = 20;
 /// Stand-in for a Secret's value.
 const MASK: &str = "[redacted:secret]";
 
@@ -61,7 +63,11 @@ pub struct WordGuard {
 impl WordGuard {
     /// Builds a guard with the patterns of a caller's Repo and a server's own credentials.
     pub fn new(redactor: Arc<SecretRedactor>, secrets: &[String]) -> Self {
-        let secrets = secrets.iter().filter(|secret| secret.len() >= SHORTEST).cloned().collect();
+        let forms = secrets.iter().flat_map(|secret| list_forms(secret));
+        let mut secrets: Vec<String> = forms.filter(|form| form.len() >= SHORTEST).collect();
+        // The longest first: one that another begins with would leave the rest of that.
+        secrets.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        secrets.dedup();
         Self { redactor, secrets }
     }
 
@@ -163,6 +169,17 @@ impl WordGuard {
     }
 }
 
+/// The forms in which a credential may stand in an answer: as it is and in a text of JSON. Of one with several lines, such
+/// as a file, its long parts, too.
+fn list_forms(secret: &str) -> Vec<String> {
+    let quoted = Value::from(secret).to_string();
+    let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let is_part = |part: &&str| part.len() >= PART && part.contains(|c: char| c.is_ascii_digit());
+    let parts = secret.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ','));
+    let parts = parts.filter(|part| secret.contains('\n') && is_part(part));
+    [secret].into_iter().chain(inside).chain(parts).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -186,6 +203,27 @@ mod tests {
         }
         let value = guard().value(json!({"rows": [{"token": TOKEN}], "n": 1}));
         assert!(!value.to_string().contains("0123456789") && value["n"] == 1, "{value}");
+    }
+
+    #[test]
+    fn a_credential_is_masked_in_each_form_and_to_its_end() {
+        let key = "apiVersion: v1\nuser: {token: 'k9f3k9f3k9f3k9f3k9f3-ours'}\n";
+        let secrets = ["pass-phrase", "pass-phrase-and-more", "qu\"oted-7 one", key];
+        let secrets = secrets.map(str::to_owned);
+        let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &secrets);
+        for text in [
+            "pass-phrase-and-more",
+            "qu\"oted-7 one",
+            r#"{"got": "qu\"oted-7 one"}"#,
+            "row k9f3k9f3k9f3k9f3k9f3-ours",
+        ] {
+            let masked = guard.mask(text);
+            assert!(masked.contains(MASK), "{masked}");
+            for rest in ["more", "oted", "ours"] {
+                assert!(!masked.contains(rest), "{masked}");
+            }
+        }
+        assert_eq!(guard.mask("apiVersion: v1"), "apiVersion: v1");
     }
 
     #[test]
