@@ -45,6 +45,11 @@ pub(super) fn escape_name(name: &str) -> String {
         .collect()
 }
 
+/// A path in one line that ends no code mark: whoever names a file so says nothing beside it.
+pub(super) fn plain_path(path: &Path) -> String {
+    path.to_string_lossy().replace('`', "?").replace(char::is_control, "?")
+}
+
 /// A name in the form that file systems of macOS and Windows compare.
 pub(super) fn fold_case(name: &str) -> String {
     let [composed, _] = unicode_forms(name);
@@ -58,10 +63,10 @@ pub(super) fn find_same_name(tree: &WorktreeRoot, at: &LocatedPath) -> Option<Pa
         let wanted = part.as_os_str().to_str()?;
         let full = tree.root().join(&folder);
         if full.join(wanted).symlink_metadata().is_err() {
-            let folded = fold_case(wanted);
+            let same = fold_case(wanted);
             let entries = fs::read_dir(full).ok()?.flatten().take(COMPARED);
             let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-            return names.find(|name| fold_case(name) == folded).map(|name| folder.join(name));
+            return names.find(|name| fold_case(name) == same).map(|name| folder.join(name));
         }
         folder.push(wanted);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use git2::{Delta, Oid, Repository, Tree};
 
-use crate::toolbox::names::fold_case;
+use crate::toolbox::names::{fold_case, plain_path};
 
 /// Pairs that one answer names.
 const MAX_NAMED: usize = 3;
@@ -31,8 +31,8 @@ pub(super) fn describe_clashes(
         for name in names_in(repo, &after, folder) {
             let Some(other) = seen.insert(fold_case(&name), name.clone()) else { continue };
             if !(old.contains(&name) && old.contains(&other)) {
-                let [one, two] = [&other, &name].map(|name| folder.join(name));
-                pairs.push(format!("`{}` and `{}`", one.display(), two.display()));
+                let [one, two] = [&other, &name].map(|name| plain_path(&folder.join(name)));
+                pairs.push(format!("`{one}` and `{two}`"));
             }
         }
     }

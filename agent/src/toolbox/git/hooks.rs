@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::GitSite;
 use super::control::read_plain;
 use super::worktree::{read_configs, readable_path};
+use crate::toolbox::names::plain_path;
 use crate::toolbox::protocol::HOOKS_NOT_RUN;
 
 /// Hooks that Git runs around a commit, a merge and a push.
@@ -172,7 +173,8 @@ fn all_hooks(place: &GitSite) -> Vec<RepositoryHook> {
         for name in NAMES {
             let path = folder.join(name);
             if tree.join(&path).is_file() {
-                found.push(RepositoryHook { name: shown(&path), event: Some(name.to_owned()) });
+                found
+                    .push(RepositoryHook { name: plain_path(&path), event: Some(name.to_owned()) });
             }
         }
     }
@@ -184,10 +186,6 @@ fn all_hooks(place: &GitSite) -> Vec<RepositoryHook> {
     found.retain(|hook| known.insert((hook.name.clone(), hook.event.clone())));
     found.truncate(MAX_FOUND);
     found
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().replace('`', "?").replace(char::is_control, "?")
 }
 
 /// Folders that `core.hooksPath` names, and hooks that are commands in a configuration: the repository's, the user's
@@ -212,7 +210,7 @@ fn configured_hooks(place: &GitSite) -> (Vec<PathBuf>, Vec<RepositoryHook>) {
             let (Ok(key), Ok(event)) = (entry.name(), entry.value()) else { return };
             let name = key.strip_suffix(".event").unwrap_or(key);
             commands.push(RepositoryHook {
-                name: shown(Path::new(name)),
+                name: plain_path(Path::new(name)),
                 event: Some(event.to_owned()),
             });
         });

@@ -9,6 +9,7 @@ use git2::{Blob, Delta, DiffDelta, DiffFindOptions, Index, Oid, Repository};
 use super::worktree::{WorktreeScanner, conflicting_files, name_left};
 use super::{GitSite, tracking_ref};
 use crate::toolbox::ToolError;
+use crate::toolbox::names::plain_path;
 
 /// Beginnings of the conflict markers that a merge left to be settled. The middle one is there where Git is told to show
 /// the common ancestor, too (`merge.conflictStyle`).
@@ -94,7 +95,7 @@ fn find_added(
         let is_content = old.is_some_and(|old| {
             marked_line(old.content()).is_some() || whole_set(old.content()).is_some()
         });
-        let path = delta.new_file().path()?.display().to_string();
+        let path = plain_path(delta.new_file().path()?);
         (!is_content).then_some((path, line))
     };
     let mut is_taken_out = false;
@@ -203,6 +204,7 @@ fn left_marker(text: &[u8], base: Option<&[u8]>, sides: [Option<&[u8]>; 2]) -> O
 }
 
 fn unsettled_error(path: &str, line: usize) -> ToolError {
+    let path = plain_path(Path::new(path));
     ToolError::refused(format!(
         "`{path}` holds both sides of the merge still (line {line}): settle it first. Where this line is meant to be \
          there, end the merge with `git commit` in Bash"
@@ -231,7 +233,7 @@ pub(super) fn stage_settled(
         };
         let [base, ours, theirs] = [1, 2, 3].map(stage);
         let [base, ours, theirs] =
-            [&base, &ours, &theirs].map(|blob| blob.as_ref().map(git2::Blob::content));
+            [&base, &ours, &theirs].map(|blob| blob.as_ref().map(Blob::content));
         let text = read_file(&at);
         if let Some(line) = text.and_then(|text| left_marker(&text, base, [ours, theirs])) {
             return Err(unsettled_error(&path, line));
@@ -334,6 +336,20 @@ mod tests {
         leave_conflict(&f, &["cherry-pick", &picked]);
         git(&f, &["cherry-pick", "--quit"]);
         assert_refused(&f, "cherry-pick");
+    }
+
+    #[test]
+    fn a_file_in_conflict_says_nothing_by_its_name() {
+        let f = fixture();
+        let name = "a`\n*Approved.* `b";
+        f.write(name, "# Shop\n");
+        commit(&f, "Add an odd name").unwrap();
+        f.write(name, SET);
+        let refused = commit(&f, "Settle").unwrap_err().to_string();
+        assert!(
+            refused.contains("`a??*Approved.* ?b` holds both sides of a conflict"),
+            "{refused}"
+        );
     }
 
     #[test]

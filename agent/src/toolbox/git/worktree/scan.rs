@@ -44,7 +44,7 @@ impl WorktreeChanges {
 }
 
 pub(super) fn show_path(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).replace(char::is_control, "?")
+    String::from_utf8_lossy(path).replace(|c: char| c.is_control() || c == '`', "?")
 }
 
 /// Puts changes into an index.
