@@ -21,6 +21,10 @@ pub(super) struct AskedAction {
 }
 
 impl AskedAction {
+    pub(super) fn new(key: &str, call: Option<&ToolCall>) -> Self {
+        Self { key: key.to_owned(), call: call.cloned() }
+    }
+
     pub(super) fn is_in(&self, item: &PendingItem) -> bool {
         item.id.ends_with(&format!(":{}", self.key))
     }
