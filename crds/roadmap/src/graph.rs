@@ -3,26 +3,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::item::{RoadmapFault, RoadmapItem};
-use crate::read::RoadmapFile;
-
-impl RoadmapFile {
-    /// Items in an order in which each one comes after those that it waits for; of equals in the file's
-    /// order. What waits for itself is left out.
-    #[must_use]
-    pub fn order(&self) -> Vec<&RoadmapItem> {
-        sort_items(&self.items).into_iter().map(|at| &self.items[at]).collect()
-    }
-
-    /// Dependencies of an item that are not done yet.
-    #[must_use]
-    pub fn waits_for<'a>(
-        &'a self,
-        item: &'a RoadmapItem,
-        is_done: impl Fn(&str) -> bool,
-    ) -> Vec<&'a str> {
-        item.depends_on.iter().map(String::as_str).filter(|id| !is_done(id)).collect()
-    }
-}
 
 /// Finds dependencies that can't be met: on nothing that is there, and on each other.
 pub(crate) fn check_graph(items: &mut [RoadmapItem], faults: &mut Vec<RoadmapFault>) {
@@ -64,7 +44,7 @@ fn item_places(items: &[RoadmapItem]) -> HashMap<&str, usize> {
 }
 
 /// Kahn's algorithm, with the file's order among equals as far as it is cheap.
-fn sort_items(items: &[RoadmapItem]) -> Vec<usize> {
+pub(crate) fn sort_items(items: &[RoadmapItem]) -> Vec<usize> {
     let places = item_places(items);
     let mut waits = vec![0_usize; items.len()];
     let mut frees: Vec<Vec<usize>> = vec![Vec::new(); items.len()];

@@ -55,6 +55,23 @@ impl RoadmapFile {
         let mut all = self.items.iter().filter(|item| item.id == id);
         all.next().filter(|_| all.next().is_none())
     }
+
+    /// Items in an order in which each one comes after those that it waits for; of equals in the file's
+    /// order. What waits for itself is left out.
+    #[must_use]
+    pub fn order(&self) -> Vec<&RoadmapItem> {
+        graph::sort_items(&self.items).into_iter().map(|at| &self.items[at]).collect()
+    }
+
+    /// Dependencies of an item that are not done yet.
+    #[must_use]
+    pub fn waits_for<'a>(
+        &'a self,
+        item: &'a RoadmapItem,
+        is_done: impl Fn(&str) -> bool,
+    ) -> Vec<&'a str> {
+        item.depends_on.iter().map(String::as_str).filter(|id| !is_done(id)).collect()
+    }
 }
 
 /// The value of a field can't be read.
