@@ -4,7 +4,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use codebutler_documents::{DocumentContent, DocumentText, Unreadable, read_document};
+use codebutler_documents::{DocumentContent, DocumentError, DocumentText, read_document};
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ const MAX_SECONDS: u64 = 60;
 enum AnswerHead {
     Text(DocumentText),
     Part { name: String, length: usize },
-    Unreadable(Unreadable),
+    Unreadable(DocumentError),
 }
 
 /// Parsed output of a reader's process.
@@ -36,7 +36,7 @@ pub enum ReadAnswer {
         bytes: Vec<u8>,
     },
     /// The document can't be read; says why.
-    Unreadable(Unreadable),
+    Unreadable(DocumentError),
 }
 
 /// Reads the document on standard input.
@@ -54,7 +54,7 @@ fn write_answer(name: &str, part: Option<&str>) -> io::Result<()> {
     let mut bytes = Vec::new();
     io::stdin().lock().take(MAX_DOCUMENT + 1).read_to_end(&mut bytes)?;
     let read = if bytes.len() as u64 > MAX_DOCUMENT {
-        Err(Unreadable::TooLarge(format!("it has more than {} MiB", MAX_DOCUMENT >> 20)))
+        Err(DocumentError::TooLarge(format!("it has more than {} MiB", MAX_DOCUMENT >> 20)))
     } else {
         read_document(bytes, name, part)
     };

@@ -9,7 +9,7 @@ use super::kind::{DocumentKind, is_document, sniff_kind};
 use super::package::{explain_read, explain_zip};
 use super::sink::TextSink;
 use super::{
-    DocumentContent, DocumentText, MAX_NESTED, MAX_PART, PartEntry, Unreadable, read_nested,
+    DocumentContent, DocumentError, DocumentText, MAX_NESTED, MAX_PART, PartEntry, read_nested,
 };
 
 /// Members that are listed, and looked through.
@@ -47,7 +47,7 @@ pub(crate) fn read_archive(
     name: &str,
     part: Option<&str>,
     depth: usize,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     match kind {
         DocumentKind::Zip | DocumentKind::Tar => open_members(kind, bytes, part, depth),
         _ => {
@@ -59,7 +59,9 @@ pub(crate) fn read_archive(
                 Some(inside) if !is_archive(inside) => {
                     read_nested(unpacked, inner, part, depth + 1)
                 }
-                _ if part.is_some() => Err(Unreadable::NoPart(part.unwrap_or_default().to_owned())),
+                _ if part.is_some() => {
+                    Err(DocumentError::NoPart(part.unwrap_or_default().to_owned()))
+                }
                 _ => hand_out(inner.to_owned(), unpacked),
             }
         }
@@ -78,12 +80,12 @@ fn is_archive(kind: DocumentKind) -> bool {
     )
 }
 
-fn hand_out(name: String, bytes: Vec<u8>) -> Result<DocumentContent, Unreadable> {
+fn hand_out(name: String, bytes: Vec<u8>) -> Result<DocumentContent, DocumentError> {
     if bytes.len() <= MAX_PART {
         return Ok(DocumentContent::Part { name, bytes });
     }
     show_ends(&name, &bytes).ok_or_else(|| {
-        Unreadable::TooLarge(format!(
+        DocumentError::TooLarge(format!(
             "`{name}` in it has {} bytes, and {MAX_PART} are shown: unpack it with a program of the workspace, if you have Bash",
             bytes.len()
         ))
@@ -114,7 +116,7 @@ fn show_ends(name: &str, bytes: &[u8]) -> Option<DocumentContent> {
 }
 
 /// Everything that is compressed as a whole.
-fn unpack(kind: DocumentKind, bytes: &[u8]) -> Result<Vec<u8>, Unreadable> {
+fn unpack(kind: DocumentKind, bytes: &[u8]) -> Result<Vec<u8>, DocumentError> {
     let input = Cursor::new(bytes);
     match kind {
         DocumentKind::Gzip => read_bounded(MultiGzDecoder::new(input)),
@@ -124,17 +126,17 @@ fn unpack(kind: DocumentKind, bytes: &[u8]) -> Result<Vec<u8>, Unreadable> {
         _ => {
             let decoder =
                 ruzstd::decoding::StreamingDecoder::new_with_max_window_size(input, ZSTD_WINDOW);
-            read_bounded(decoder.map_err(Unreadable::damaged)?)
+            read_bounded(decoder.map_err(DocumentError::damaged)?)
         }
     }
 }
 
-fn read_bounded(reader: impl Read) -> Result<Vec<u8>, Unreadable> {
+fn read_bounded(reader: impl Read) -> Result<Vec<u8>, DocumentError> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_UNPACKED + 1).read_to_end(&mut bytes);
     read.map_err(|error| explain_read(&error))?;
     if bytes.len() as u64 > MAX_UNPACKED {
-        return Err(Unreadable::TooLarge(format!(
+        return Err(DocumentError::TooLarge(format!(
             "it unpacks to more than {} MiB",
             MAX_UNPACKED >> 20
         )));
@@ -147,7 +149,7 @@ fn open_members(
     bytes: Vec<u8>,
     part: Option<&str>,
     depth: usize,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let Some(part) = part.map(|part| part.trim_matches('/')).filter(|part| !part.is_empty()) else {
         let listing = match kind {
             DocumentKind::Zip => list_zip(bytes)?,
@@ -162,7 +164,7 @@ fn open_members(
     let is_inner = is_document(&member);
     let nests = is_inner && sniff_kind(&member).is_some_and(is_archive);
     if nests && depth >= MAX_NESTED {
-        return Err(Unreadable::Unsupported(format!(
+        return Err(DocumentError::Unsupported(format!(
             "has an archive in an archive (`{name}`), which is not opened here: unpack it with a program of the workspace, \
              if you have Bash"
         )));
@@ -171,7 +173,7 @@ fn open_members(
         return read_nested(member, &name, rest.as_deref(), depth + 1);
     }
     match rest {
-        Some(_) => Err(Unreadable::NoPart(part.to_owned())),
+        Some(_) => Err(DocumentError::NoPart(part.to_owned())),
         None => hand_out(name, member),
     }
 }
@@ -245,15 +247,15 @@ fn inner_part(rest: &str) -> Option<String> {
 
 type FoundMember = (String, Vec<u8>, Option<String>);
 
-fn open_zip(bytes: Vec<u8>) -> Result<ZipArchive<Cursor<Vec<u8>>>, Unreadable> {
+fn open_zip(bytes: Vec<u8>) -> Result<ZipArchive<Cursor<Vec<u8>>>, DocumentError> {
     let archive = ZipArchive::new(Cursor::new(bytes)).map_err(explain_zip)?;
     if archive.len() > MAX_MEMBERS {
-        return Err(Unreadable::TooLarge(format!("it has {} members", archive.len())));
+        return Err(DocumentError::TooLarge(format!("it has {} members", archive.len())));
     }
     Ok(archive)
 }
 
-fn list_zip(bytes: Vec<u8>) -> Result<ArchiveListing, Unreadable> {
+fn list_zip(bytes: Vec<u8>) -> Result<ArchiveListing, DocumentError> {
     let mut archive = open_zip(bytes)?;
     let mut listing = ArchiveListing::default();
     for index in 0..archive.len() {
@@ -269,7 +271,7 @@ fn list_zip(bytes: Vec<u8>) -> Result<ArchiveListing, Unreadable> {
     Ok(listing)
 }
 
-fn find_in_zip(bytes: Vec<u8>, part: &str) -> Result<FoundMember, Unreadable> {
+fn find_in_zip(bytes: Vec<u8>, part: &str) -> Result<FoundMember, DocumentError> {
     let mut archive = open_zip(bytes)?;
     let mut found: Option<(usize, String, Option<String>)> = None;
     for index in 0..archive.len() {
@@ -282,19 +284,19 @@ fn find_in_zip(bytes: Vec<u8>, part: &str) -> Result<FoundMember, Unreadable> {
             found = Some((index, name, inner_part(rest)));
         }
     }
-    let (index, name, rest) = found.ok_or_else(|| Unreadable::NoPart(printable(part)))?;
+    let (index, name, rest) = found.ok_or_else(|| DocumentError::NoPart(printable(part)))?;
     let member = archive.by_index(index).map_err(explain_zip)?;
     Ok((name, read_bounded(member)?, rest))
 }
 
-fn list_tar(bytes: &[u8]) -> Result<ArchiveListing, Unreadable> {
+fn list_tar(bytes: &[u8]) -> Result<ArchiveListing, DocumentError> {
     let mut archive = tar::Archive::new(Cursor::new(bytes));
     let mut listing = ArchiveListing::default();
-    for entry in archive.entries().map_err(Unreadable::damaged)? {
+    for entry in archive.entries().map_err(DocumentError::damaged)? {
         let entry = match entry {
             Ok(entry) => entry,
             // Text before a broken end is worth showing.
-            Err(error) if listing.members.is_empty() => return Err(Unreadable::damaged(error)),
+            Err(error) if listing.members.is_empty() => return Err(DocumentError::damaged(error)),
             Err(_) => {
                 listing.more = true;
                 break;
@@ -320,18 +322,18 @@ fn list_tar(bytes: &[u8]) -> Result<ArchiveListing, Unreadable> {
     Ok(listing)
 }
 
-fn find_in_tar(bytes: &[u8], part: &str) -> Result<FoundMember, Unreadable> {
+fn find_in_tar(bytes: &[u8], part: &str) -> Result<FoundMember, DocumentError> {
     let mut archive = tar::Archive::new(Cursor::new(bytes));
     // A later member of the same name replaces an earlier one.
     let mut found: Option<FoundMember> = None;
-    for entry in archive.entries().map_err(Unreadable::damaged)?.take(MAX_MEMBERS) {
+    for entry in archive.entries().map_err(DocumentError::damaged)?.take(MAX_MEMBERS) {
         let Ok(entry) = entry else { break };
         let name = normal(&String::from_utf8_lossy(&entry.path_bytes()));
         let Some(rest) = reaches(&name, part).filter(|_| !name.is_empty()) else { continue };
         let kind = entry.header().entry_type();
         if kind.is_symlink() || kind.is_hard_link() {
             let to = entry.link_name_bytes().map(|to| String::from_utf8_lossy(&to).into_owned());
-            return Err(Unreadable::Unsupported(format!(
+            return Err(DocumentError::Unsupported(format!(
                 "has a link there, to `{}`: Read that member",
                 printable(&to.unwrap_or_default())
             )));
@@ -340,5 +342,5 @@ fn find_in_tar(bytes: &[u8], part: &str) -> Result<FoundMember, Unreadable> {
             found = Some((name, read_bounded(entry)?, inner_part(rest)));
         }
     }
-    found.ok_or_else(|| Unreadable::NoPart(printable(part)))
+    found.ok_or_else(|| DocumentError::NoPart(printable(part)))
 }

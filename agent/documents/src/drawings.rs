@@ -1,6 +1,6 @@
 //! Words of charts, diagrams and text boxes, which are parts of their own beside what shows them.
 
-use super::Unreadable;
+use super::DocumentError;
 use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::xml::{self, Element};
@@ -29,7 +29,7 @@ pub(crate) fn add_words(
     sink: &mut TextSink,
     relations: &Relations,
     part: TextPart,
-) -> Result<(), Unreadable> {
+) -> Result<(), DocumentError> {
     for target in relations_of(relations, part.kind) {
         let Some(text) = package.text(&target)? else { continue };
         let Ok(document) = xml::parse(&text) else {
@@ -55,7 +55,7 @@ pub(crate) fn add_drawings(
     package: &mut Package,
     sink: &mut TextSink,
     relations: &Relations,
-) -> Result<(), Unreadable> {
+) -> Result<(), DocumentError> {
     for target in relations_of(relations, "drawing") {
         let Some(text) = package.text(&target)? else { continue };
         let own = package.relations(&target)?;

@@ -9,7 +9,7 @@ use super::sheets::cells::{Cell, SheetCells};
 use super::sheets::formats::show_date;
 use super::sheets::print::print_sheet;
 use super::sink::{TextSink, one_line};
-use super::{DocumentContent, Unreadable};
+use super::{DocumentContent, DocumentError};
 
 /// Most cells of a sheet, empty ones included: they are held side by side.
 const MAX_CELLS: usize = 20_000_000;
@@ -19,9 +19,9 @@ pub(crate) fn read_old_workbook(
     kind: DocumentKind,
     bytes: Vec<u8>,
     part: Option<&str>,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     if part.is_some() {
-        return Err(Unreadable::Unsupported(format!(
+        return Err(DocumentError::Unsupported(format!(
             "is of a kind ({kind}) whose pictures can't be taken out here"
         )));
     }
@@ -60,10 +60,10 @@ fn read_range(
     workbook: &mut Sheets<Cursor<Vec<u8>>>,
     name: &str,
     range: &Range<Data>,
-) -> Result<SheetCells, Unreadable> {
+) -> Result<SheetCells, DocumentError> {
     let (height, width) = range.get_size();
     if height.saturating_mul(width) > MAX_CELLS {
-        return Err(Unreadable::TooLarge(format!(
+        return Err(DocumentError::TooLarge(format!(
             "a sheet spans {height} rows and {width} columns"
         )));
     }
@@ -125,10 +125,10 @@ fn show_value(value: &Data) -> String {
     }
 }
 
-fn explain(error: &calamine::Error) -> Unreadable {
+fn explain(error: &calamine::Error) -> DocumentError {
     let said = error.to_string();
     if said.to_ascii_lowercase().contains("password") {
-        return Unreadable::Locked;
+        return DocumentError::Locked;
     }
-    Unreadable::damaged(said)
+    DocumentError::damaged(said)
 }

@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::{Deserialize, Serialize};
 
 pub use kind::{DocumentKind, is_document, sniff_kind};
-pub use sink::Place;
+pub use sink::SectionStart;
 
 /// Most text of one document, in bytes.
 const MAX_TEXT: usize = 8 * 1024 * 1024;
@@ -36,7 +36,7 @@ const STACK: usize = 64 * 1024 * 1024;
 /// Reason that a document can't be read: a sentence about the file, without its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unreadable {
+pub enum DocumentError {
     /// The document is encrypted with a password.
     #[error("is locked with a password: ask for a copy without one")]
     Locked,
@@ -57,7 +57,7 @@ pub enum Unreadable {
     NoPart(String),
 }
 
-impl Unreadable {
+impl DocumentError {
     fn damaged(error: impl std::fmt::Display) -> Self {
         let said = error.to_string();
         let line: String = said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -82,7 +82,7 @@ pub struct DocumentText {
     /// Remarks for the reader, a sentence each.
     pub notes: Vec<String>,
     /// The lines at which its pages, slides and sheets begin.
-    pub places: Vec<Place>,
+    pub places: Vec<SectionStart>,
     /// Pictures of the document, or members of an archive.
     pub parts: Vec<PartEntry>,
     pub text: String,
@@ -107,17 +107,17 @@ pub fn read_document(
     bytes: Vec<u8>,
     name: &str,
     part: Option<&str>,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let (name, part) = (name.to_owned(), part.map(str::to_owned));
     // A panic of a library is a broken document, and so is what nests too deep for a usual stack.
     let reader = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         let read = || read_nested(bytes, &name, part.as_deref(), 0);
         catch_unwind(AssertUnwindSafe(read))
     });
-    let done = reader.map_err(Unreadable::damaged)?.join();
+    let done = reader.map_err(DocumentError::damaged)?.join();
     match done {
         Ok(Ok(read)) => read,
-        _ => Err(Unreadable::Damaged("its reader gave up on it".to_owned())),
+        _ => Err(DocumentError::Damaged("its reader gave up on it".to_owned())),
     }
 }
 
@@ -126,9 +126,10 @@ fn read_nested(
     name: &str,
     part: Option<&str>,
     depth: usize,
-) -> Result<DocumentContent, Unreadable> {
-    let kind = sniff_kind(&bytes)
-        .ok_or_else(|| Unreadable::Unsupported("is no document that is known here".to_owned()))?;
+) -> Result<DocumentContent, DocumentError> {
+    let kind = sniff_kind(&bytes).ok_or_else(|| {
+        DocumentError::Unsupported("is no document that is known here".to_owned())
+    })?;
     let mut found = match kind {
         DocumentKind::Pdf => pdf::read_pdf(bytes, part)?,
         DocumentKind::Word => word::read_word(bytes, part)?,
@@ -140,7 +141,7 @@ fn read_nested(
         DocumentKind::OpenText | DocumentKind::OpenSlides => {
             opendocument::read_open_document(kind, bytes, part)?
         }
-        DocumentKind::LockedOffice => return Err(Unreadable::Locked),
+        DocumentKind::LockedOffice => return Err(DocumentError::Locked),
         DocumentKind::Zip
         | DocumentKind::Tar
         | DocumentKind::Gzip
@@ -150,7 +151,7 @@ fn read_nested(
         | DocumentKind::OldSlides
         | DocumentKind::OldOther
         | DocumentKind::OtherArchive => {
-            return Err(Unreadable::Unsupported(kind.refusal().to_owned()));
+            return Err(DocumentError::Unsupported(kind.refusal().to_owned()));
         }
     };
     if let DocumentContent::Text(text) = &mut found {
@@ -164,12 +165,12 @@ fn read_nested(
 }
 
 /// The picture with this name, of those that a document has.
-fn pick_picture<T>(pictures: Vec<T>, part: &str) -> Result<T, Unreadable> {
+fn pick_picture<T>(pictures: Vec<T>, part: &str) -> Result<T, DocumentError> {
     let number =
         part.trim_matches('/').strip_prefix("picture-").and_then(|n| n.parse::<usize>().ok());
     let index = number.and_then(|number| number.checked_sub(1));
     let found = index.and_then(|index| pictures.into_iter().nth(index));
-    found.ok_or_else(|| Unreadable::NoPart(part.chars().take(200).collect()))
+    found.ok_or_else(|| DocumentError::NoPart(part.chars().take(200).collect()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::package::Package;
 use super::sink::{TextSink, one_line, table_cell, table_row};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element, MAX_DEPTH};
-use super::{DocumentContent, Unreadable};
+use super::{DocumentContent, DocumentError};
 
 /// Most cells that repeat one.
 const MAX_REPEATED: usize = 64;
@@ -19,17 +19,17 @@ pub(crate) fn read_open_document(
     kind: DocumentKind,
     bytes: Vec<u8>,
     part: Option<&str>,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let mut package = Package::open(bytes)?;
     // A locked one says so beside the parts that it has made unreadable.
     if package
         .text("META-INF/manifest.xml")?
         .is_some_and(|manifest| manifest.contains("encryption-data"))
     {
-        return Err(Unreadable::Locked);
+        return Err(DocumentError::Locked);
     }
     let text = package.text("content.xml")?;
-    let text = text.ok_or_else(|| Unreadable::Damaged("its content is missing".to_owned()))?;
+    let text = text.ok_or_else(|| DocumentError::Damaged("its content is missing".to_owned()))?;
     let document = xml::parse(&text)?;
     let pictures = list_pictures(document.root_element());
     if let Some(part) = part {
@@ -59,7 +59,7 @@ pub(crate) fn read_open_document(
     let mut notes = Vec::new();
     if sink.is_blank() {
         if pictures.is_empty() {
-            return Err(Unreadable::NoText("it is empty".to_owned()));
+            return Err(DocumentError::NoText("it is empty".to_owned()));
         }
         notes.push("no text was found: it holds pictures only; Read them one by one".to_owned());
     }

@@ -6,7 +6,7 @@ use std::io::{self, Cursor, Read as _};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-use super::Unreadable;
+use super::DocumentError;
 use super::xml::{self, Element};
 
 /// Largest part that is unpacked, and all of them together, in bytes.
@@ -37,16 +37,16 @@ pub(crate) type Relations = HashMap<String, Relation>;
 
 impl Package {
     /// Opens the archive; fails if it has more than [`MAX_PARTS`] parts.
-    pub(crate) fn open(bytes: Vec<u8>) -> Result<Self, Unreadable> {
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Self, DocumentError> {
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(explain_zip)?;
         if archive.len() > MAX_PARTS {
-            return Err(Unreadable::TooLarge(format!("it has {} parts", archive.len())));
+            return Err(DocumentError::TooLarge(format!("it has {} parts", archive.len())));
         }
         Ok(Self { archive, left: MAX_TOGETHER })
     }
 
     /// The bytes of a part, if it is there. Names differ in case between writers.
-    pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
+    pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, DocumentError> {
         let name = name.trim_start_matches('/');
         let index = self.archive.index_for_name(name).or_else(|| {
             self.archive.file_names().position(|other| {
@@ -60,7 +60,7 @@ impl Package {
         part.take(most + 1).read_to_end(&mut bytes).map_err(|error| explain_read(&error))?;
         let size = bytes.len() as u64;
         if size > most {
-            return Err(Unreadable::TooLarge(format!(
+            return Err(DocumentError::TooLarge(format!(
                 "`{name}` in it unpacks to more than {} MiB",
                 most >> 20
             )));
@@ -70,12 +70,12 @@ impl Package {
     }
 
     /// Decoded text of a part, if it is there.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Unreadable> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, DocumentError> {
         Ok(self.part(name)?.map(|bytes| xml::decode(&bytes)))
     }
 
     /// Relations of a part; of the whole document for the empty name.
-    pub(crate) fn relations(&mut self, part: &str) -> Result<Relations, Unreadable> {
+    pub(crate) fn relations(&mut self, part: &str) -> Result<Relations, DocumentError> {
         let (folder, file) = part.rsplit_once('/').unwrap_or(("", part));
         let slash = if folder.is_empty() { "" } else { "/" };
         let Some(text) = self.text(&format!("{folder}{slash}_rels/{file}.rels"))? else {
@@ -101,7 +101,7 @@ impl Package {
     }
 
     /// The document's main part.
-    pub(crate) fn main_part(&mut self, usual: &str) -> Result<String, Unreadable> {
+    pub(crate) fn main_part(&mut self, usual: &str) -> Result<String, DocumentError> {
         let relations = self.relations("")?;
         let main = relations.into_values().find(|relation| relation.kind == "officeDocument");
         Ok(main.map_or_else(|| usual.to_owned(), |relation| relation.target))
@@ -135,29 +135,29 @@ pub(crate) fn relations_of(relations: &Relations, kind: &str) -> Vec<String> {
 }
 
 /// Translates an error of the ZIP reader.
-pub(crate) fn explain_zip(error: ZipError) -> Unreadable {
+pub(crate) fn explain_zip(error: ZipError) -> DocumentError {
     match error {
         ZipError::UnsupportedArchive(why) if why.to_ascii_lowercase().contains("password") => {
-            Unreadable::Locked
+            DocumentError::Locked
         }
-        ZipError::InvalidPassword => Unreadable::Locked,
+        ZipError::InvalidPassword => DocumentError::Locked,
         error @ (ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_)) => {
             refuse_method(&error)
         }
-        error => Unreadable::damaged(error),
+        error => DocumentError::damaged(error),
     }
 }
 
 /// Translates an error of a member's reader, which is the first to meet a method that is not known.
-pub(crate) fn explain_read(error: &io::Error) -> Unreadable {
+pub(crate) fn explain_read(error: &io::Error) -> DocumentError {
     match error.kind() {
         io::ErrorKind::Unsupported => refuse_method(error),
-        _ => Unreadable::damaged(error),
+        _ => DocumentError::damaged(error),
     }
 }
 
-fn refuse_method(error: &dyn std::fmt::Display) -> Unreadable {
-    Unreadable::Unsupported(format!(
+fn refuse_method(error: &dyn std::fmt::Display) -> DocumentError {
+    DocumentError::Unsupported(format!(
         "is compressed in a way that can't be read here ({error}): unpack it with a program of the workspace, if you have Bash"
     ))
 }

@@ -7,7 +7,7 @@ use pdf_oxide::PdfDocument;
 use pdf_oxide::extractors::forms::{FieldValue, FormExtractor};
 
 use super::sink::{TextSink, one_line};
-use super::{DocumentContent, MAX_PART, PartEntry, Unreadable};
+use super::{DocumentContent, DocumentError, MAX_PART, PartEntry};
 
 /// Limit on the number of pages.
 const MAX_PAGES: usize = 10_000;
@@ -30,14 +30,17 @@ struct FoundPicture {
 }
 
 /// Reads it, or a picture of it.
-pub(crate) fn read_pdf(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+pub(crate) fn read_pdf(
+    bytes: Vec<u8>,
+    part: Option<&str>,
+) -> Result<DocumentContent, DocumentError> {
     let document = PdfDocument::from_bytes(bytes).map_err(|error| explain(&error))?;
     if !document.is_authenticated() {
-        return Err(Unreadable::Locked);
+        return Err(DocumentError::Locked);
     }
     let total = document.page_count().map_err(|error| explain(&error))?;
     if total == 0 {
-        return Err(Unreadable::NoText("it has no pages".to_owned()));
+        return Err(DocumentError::NoText("it has no pages".to_owned()));
     }
     let pictures = list_pictures(&document, total);
     if let Some(part) = part {
@@ -62,7 +65,12 @@ pub(crate) fn read_pdf(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentCon
         sink.line(&fields.join("\n"));
     }
     if sink.is_blank() {
-        return Err(Unreadable::NoText(explain_silence(&document, &pictures, total, broken.len())));
+        return Err(DocumentError::NoText(explain_silence(
+            &document,
+            &pictures,
+            total,
+            broken.len(),
+        )));
     }
     let mut notes = Vec::new();
     let name_pages = |pages: &[usize]| {
@@ -185,10 +193,10 @@ fn hand_out(
     document: &PdfDocument,
     pictures: &[FoundPicture],
     part: &str,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let found = super::pick_picture(pictures.iter().collect(), part)?;
     if u64::from(found.width) * u64::from(found.height) > MAX_PIXELS {
-        return Err(Unreadable::TooLarge(format!(
+        return Err(DocumentError::TooLarge(format!(
             "`{part}` in it is {} x {} pixels",
             found.width, found.height
         )));
@@ -206,10 +214,10 @@ fn hand_out(
     };
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     let decoded =
-        decoded.map_err(|_| Unreadable::Damaged(format!("`{part}` in it can't be decoded")))?;
+        decoded.map_err(|_| DocumentError::Damaged(format!("`{part}` in it can't be decoded")))?;
     let (ending, bytes) = decoded.map_err(|error| explain(&error))?;
     if bytes.len() > MAX_PART {
-        return Err(Unreadable::TooLarge(format!("`{part}` in it has {} bytes", bytes.len())));
+        return Err(DocumentError::TooLarge(format!("`{part}` in it has {} bytes", bytes.len())));
     }
     Ok(DocumentContent::Part { name: format!("{}.{ending}", part.trim_matches('/')), bytes })
 }
@@ -236,11 +244,11 @@ fn explain_silence(
     why
 }
 
-fn explain(error: &pdf_oxide::Error) -> Unreadable {
+fn explain(error: &pdf_oxide::Error) -> DocumentError {
     let said = error.to_string();
     let lower = said.to_ascii_lowercase();
     if lower.contains("password") || lower.contains("authenticat") || lower.contains("encrypt") {
-        return Unreadable::Locked;
+        return DocumentError::Locked;
     }
-    Unreadable::damaged(said)
+    DocumentError::damaged(said)
 }

@@ -6,7 +6,7 @@ use super::{DocumentContent, DocumentText, MAX_TEXT, PartEntry};
 
 /// The beginning of a page, slide or sheet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SectionStart {
     /// The page, slide or sheet.
     pub title: String,
     /// First line of the page, slide or sheet, from 1.
@@ -18,7 +18,7 @@ pub struct Place {
 pub(crate) struct TextSink {
     text: String,
     lines: usize,
-    places: Vec<Place>,
+    places: Vec<SectionStart>,
     full: bool,
 }
 
@@ -31,7 +31,7 @@ impl TextSink {
         let title = one_line(title);
         self.line(&format!("== {title} =="));
         if !self.full {
-            self.places.push(Place { title, line: self.lines });
+            self.places.push(SectionStart { title, line: self.lines });
         }
     }
 

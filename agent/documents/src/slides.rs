@@ -9,7 +9,7 @@ use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line, table_cell, table_row};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element, MAX_DEPTH};
-use super::{DocumentContent, Unreadable};
+use super::{DocumentContent, DocumentError};
 
 /// Most slides that are read.
 const MAX_SLIDES: usize = 5_000;
@@ -18,12 +18,12 @@ const MAX_SLIDES: usize = 5_000;
 pub(crate) fn read_slides(
     bytes: Vec<u8>,
     part: Option<&str>,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let mut package = Package::open(bytes)?;
     let main = package.main_part("ppt/presentation.xml")?;
     let relations = package.relations(&main)?;
     let Some(text) = package.text(&main)? else {
-        return Err(Unreadable::Damaged("its main part is missing".to_owned()));
+        return Err(DocumentError::Damaged("its main part is missing".to_owned()));
     };
     let targets = list_slides(&text, &relations)?;
     let total = targets.len();
@@ -55,7 +55,7 @@ pub(crate) fn read_slides(
     }
     if sink.is_blank() {
         if pictures.is_empty() {
-            return Err(Unreadable::NoText(format!("its {total} slides are empty")));
+            return Err(DocumentError::NoText(format!("its {total} slides are empty")));
         }
         notes.push(format!(
             "no text was found: its {total} slides hold pictures only; Read them one by one"
@@ -65,7 +65,7 @@ pub(crate) fn read_slides(
 }
 
 /// The slides in the order in which they are shown.
-fn list_slides(presentation: &str, relations: &Relations) -> Result<Vec<String>, Unreadable> {
+fn list_slides(presentation: &str, relations: &Relations) -> Result<Vec<String>, DocumentError> {
     let document = xml::parse(presentation)?;
     let ids = document.root_element().descendants().filter(|node| node.has_tag_name_local("sldId"));
     let listed = ids
@@ -200,7 +200,7 @@ fn add_beside(
     package: &mut Package,
     sink: &mut TextSink,
     relations: &Relations,
-) -> Result<(), Unreadable> {
+) -> Result<(), DocumentError> {
     for part in [DIAGRAM, CHART, COMMENTS] {
         add_words(package, sink, relations, part)?;
     }

@@ -9,7 +9,7 @@ use std::io::{Cursor, Write as _};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::{DocumentContent, DocumentText, Unreadable, read_document};
+use super::{DocumentContent, DocumentError, DocumentText, read_document};
 
 const TYPES: &str = r#"<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>"#;
 const SPACES: &str = r#"xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" xmlns:wps="wps" xmlns:mc="mc" xmlns:v="v""#;
@@ -162,6 +162,6 @@ pub(crate) fn text_of(bytes: Vec<u8>, name: &str) -> DocumentText {
     }
 }
 
-pub(crate) fn why(bytes: Vec<u8>, part: Option<&str>) -> Unreadable {
+pub(crate) fn why(bytes: Vec<u8>, part: Option<&str>) -> DocumentError {
     read_document(bytes, "file", part).unwrap_err()
 }

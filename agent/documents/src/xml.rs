@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::Unreadable;
+use super::DocumentError;
 
 /// Limit on the number of nodes in a part.
 const MAX_NODES: u32 = 4_000_000;
@@ -18,20 +18,20 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
 }
 
 /// Parses a part's XML, within limits on nesting and nodes.
-pub(crate) fn parse(text: &str) -> Result<Document<'_>, Unreadable> {
+pub(crate) fn parse(text: &str) -> Result<Document<'_>, DocumentError> {
     if nests_deeper(text, MAX_NESTING) {
-        return Err(Unreadable::Damaged("its XML nests too deep".to_owned()));
+        return Err(DocumentError::Damaged("its XML nests too deep".to_owned()));
     }
     let options =
         ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::NodesLimitReached => {
-            Unreadable::TooLarge(format!("a part of it has more than {MAX_NODES} elements"))
+            DocumentError::TooLarge(format!("a part of it has more than {MAX_NODES} elements"))
         }
         roxmltree::Error::DtdDetected => {
-            Unreadable::Damaged("its XML defines entities of its own".to_owned())
+            DocumentError::Damaged("its XML defines entities of its own".to_owned())
         }
-        error => Unreadable::damaged(error),
+        error => DocumentError::damaged(error),
     })
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use codebutler_documents::{DocumentContent, DocumentText, PartEntry, Place, Unreadable};
+use codebutler_documents::{DocumentContent, DocumentError, DocumentText, PartEntry, SectionStart};
 use codebutler_guides::text::clip_text;
 use parking_lot::Mutex;
 
@@ -63,7 +63,8 @@ impl DocumentReader {
             Some(part) => format!("{}/{part}", place.at.shown),
             None => place.at.shown.clone(),
         };
-        let refused = |why: Unreadable| ToolError::refused(explain(&place.at.shown, &shown, &why));
+        let refused =
+            |why: DocumentError| ToolError::refused(explain(&place.at.shown, &shown, &why));
         let key = DocumentKey::of(&place).map_err(|error| {
             ToolError::refused(format!("`{shown}` can't be looked at: {error}"))
         })?;
@@ -105,9 +106,9 @@ impl DocumentReader {
     }
 }
 
-fn explain(file: &str, shown: &str, why: &Unreadable) -> String {
+fn explain(file: &str, shown: &str, why: &DocumentError) -> String {
     match why {
-        Unreadable::NoPart(_) => format!("`{file}` {why}: Read `{file}` to see what it has"),
+        DocumentError::NoPart(_) => format!("`{file}` {why}: Read `{file}` to see what it has"),
         why => format!("`{shown}` {why}"),
     }
 }
@@ -197,7 +198,7 @@ fn page_starts(text: &DocumentText) -> Vec<usize> {
     starts
 }
 
-fn name_places(places: &[Place]) -> String {
+fn name_places(places: &[SectionStart]) -> String {
     let named = places.iter().map(|place| format!("{} at line {}", place.title, place.line));
     join_names(named, places.len())
 }
@@ -235,7 +236,7 @@ mod tests {
             .collect::<Vec<_>>()
             .join("\n");
         let places =
-            (0..5).map(|n| Place { title: format!("Page {} of 5", n + 1), line: 3 * n + 1 });
+            (0..5).map(|n| SectionStart { title: format!("Page {} of 5", n + 1), line: 3 * n + 1 });
         DocumentText {
             kind: "PDF".to_owned(),
             notes: vec!["pages without text: 9".to_owned()],
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_stands_before_the_first_mark_is_pages_too() {
-        let place = |title: &str, line| Place { title: title.to_owned(), line };
+        let place = |title: &str, line| SectionStart { title: title.to_owned(), line };
         let page = |text: &DocumentText, pages: &str| {
             let args = args::ReadArgs { pages: Some(pages.to_owned()), ..Default::default() };
             show_document("a.docx", text, &args).map_err(|error| error.to_string())

@@ -7,7 +7,7 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::formats::NumberForm;
-use crate::Unreadable;
+use crate::DocumentError;
 
 /// Limit on the number of cells in a sheet.
 const MAX_CELLS: usize = 2_000_000;
@@ -78,7 +78,10 @@ enum CellElement {
 }
 
 /// Parses a sheet's XML into its cells.
-pub(crate) fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCells, Unreadable> {
+pub(crate) fn read_cells(
+    xml: &str,
+    context: &CellContext<'_>,
+) -> Result<SheetCells, DocumentError> {
     let mut reader = Reader::from_str(xml);
     let mut state = CellReader {
         context,
@@ -91,7 +94,7 @@ pub(crate) fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCe
         phonetic: 0,
     };
     loop {
-        match reader.read_event().map_err(Unreadable::damaged)? {
+        match reader.read_event().map_err(DocumentError::damaged)? {
             Event::Start(start) => state.begin(&start, false),
             Event::Empty(start) => state.begin(&start, true),
             Event::End(end) => state.end(end.local_name().as_ref()),
@@ -99,7 +102,9 @@ pub(crate) fn read_cells(xml: &str, context: &CellContext<'_>) -> Result<SheetCe
             Event::CData(text) => state.add(&text.xml10_content()),
             Event::GeneralRef(reference) => state.add(&resolve(&reference)),
             Event::DocType(_) => {
-                return Err(Unreadable::Damaged("its XML defines entities of its own".to_owned()));
+                return Err(DocumentError::Damaged(
+                    "its XML defines entities of its own".to_owned(),
+                ));
             }
             Event::Eof => break,
             _ => {}

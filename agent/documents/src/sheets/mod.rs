@@ -15,7 +15,7 @@ use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element};
-use super::{DocumentContent, Unreadable};
+use super::{DocumentContent, DocumentError};
 
 /// Limit on the number of shared strings.
 const MAX_STRINGS: usize = 4_000_000;
@@ -32,12 +32,12 @@ struct NamedSheet {
 pub(crate) fn read_workbook(
     bytes: Vec<u8>,
     part: Option<&str>,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let mut package = Package::open(bytes)?;
     let main = package.main_part("xl/workbook.xml")?;
     let relations = package.relations(&main)?;
     let Some(text) = package.text(&main)? else {
-        return Err(Unreadable::Damaged("its main part is missing".to_owned()));
+        return Err(DocumentError::Damaged("its main part is missing".to_owned()));
     };
     let (sheets, is_1904) = list_sheets(&text, &relations)?;
     let pictures = list_pictures(&mut package, &sheets)?;
@@ -90,7 +90,7 @@ pub(crate) fn read_workbook(
 fn list_sheets(
     workbook: &str,
     relations: &Relations,
-) -> Result<(Vec<NamedSheet>, bool), Unreadable> {
+) -> Result<(Vec<NamedSheet>, bool), DocumentError> {
     let document = xml::parse(workbook)?;
     let root = document.root_element();
     let properties = root.child("workbookPr").and_then(|node| node.attribute_local("date1904"));
@@ -111,18 +111,18 @@ fn list_sheets(
     });
     let sheets: Vec<_> = sheets.collect();
     if sheets.is_empty() {
-        return Err(Unreadable::Damaged("it names no sheet".to_owned()));
+        return Err(DocumentError::Damaged("it names no sheet".to_owned()));
     }
     Ok((sheets, is_1904))
 }
 
 /// Texts that cells refer to by number. Readings of Japanese names are no part of them.
-fn read_strings(xml: &str) -> Result<Vec<String>, Unreadable> {
+fn read_strings(xml: &str) -> Result<Vec<String>, DocumentError> {
     let mut reader = Reader::from_str(xml);
     let (mut strings, mut text, mut inside, mut phonetic) =
         (Vec::new(), String::new(), false, 0_usize);
     loop {
-        match reader.read_event().map_err(Unreadable::damaged)? {
+        match reader.read_event().map_err(DocumentError::damaged)? {
             Event::Start(start) => match start.local_name().as_ref() {
                 "si" => text.clear(),
                 "t" => inside = phonetic == 0,
@@ -142,20 +142,22 @@ fn read_strings(xml: &str) -> Result<Vec<String>, Unreadable> {
             Event::CData(piece) if inside => text.push_str(&piece.xml10_content()),
             Event::GeneralRef(reference) if inside => text.push_str(&resolve(&reference)),
             Event::DocType(_) => {
-                return Err(Unreadable::Damaged("its XML defines entities of its own".to_owned()));
+                return Err(DocumentError::Damaged(
+                    "its XML defines entities of its own".to_owned(),
+                ));
             }
             Event::Eof => break,
             _ => {}
         }
         if strings.len() > MAX_STRINGS {
-            return Err(Unreadable::TooLarge(format!("it has more than {MAX_STRINGS} texts")));
+            return Err(DocumentError::TooLarge(format!("it has more than {MAX_STRINGS} texts")));
         }
     }
     Ok(strings)
 }
 
 /// Number formats, by the number of the style.
-fn read_forms(xml: &str) -> Result<Vec<NumberForm>, Unreadable> {
+fn read_forms(xml: &str) -> Result<Vec<NumberForm>, DocumentError> {
     if xml.is_empty() {
         return Ok(Vec::new());
     }
@@ -182,7 +184,7 @@ fn read_forms(xml: &str) -> Result<Vec<NumberForm>, Unreadable> {
 fn list_pictures(
     package: &mut Package,
     sheets: &[NamedSheet],
-) -> Result<Vec<(String, String)>, Unreadable> {
+) -> Result<Vec<(String, String)>, DocumentError> {
     let mut pictures: Vec<(String, String)> = Vec::new();
     for sheet in sheets {
         for drawing in relations_of(&package.relations(&sheet.target)?, "drawing") {
@@ -212,7 +214,7 @@ fn add_comments(
     package: &mut Package,
     sink: &mut TextSink,
     relations: &Relations,
-) -> Result<(), Unreadable> {
+) -> Result<(), DocumentError> {
     let threaded = relations_of(relations, "threadedComment");
     let plain = relations_of(relations, "comments");
     // Threaded comments are repeated as plain ones for old readers, so only one of the two is read.

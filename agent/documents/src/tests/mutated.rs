@@ -40,7 +40,7 @@ fn check(name: &str, bytes: Vec<u8>, seed: u64) {
     if super::super::sniff_kind(&bytes).is_none() {
         return;
     }
-    if let Err(Unreadable::Damaged(why)) = read_document(bytes, name, None) {
+    if let Err(DocumentError::Damaged(why)) = read_document(bytes, name, None) {
         assert!(!why.contains("gave up"), "{name}, seed {seed}: a reader panicked");
     }
 }

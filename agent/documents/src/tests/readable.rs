@@ -332,8 +332,8 @@ fn archives_are_listed_and_their_members_read() {
             .to_string()
             .contains("archive in an archive")
     );
-    assert_eq!(read("docs/b.txt").unwrap_err(), Unreadable::NoPart("docs/b.txt".into()));
-    assert_eq!(read("../docs/a.txt").unwrap_err(), Unreadable::NoPart("../docs/a.txt".into()));
+    assert_eq!(read("docs/b.txt").unwrap_err(), DocumentError::NoPart("docs/b.txt".into()));
+    assert_eq!(read("../docs/a.txt").unwrap_err(), DocumentError::NoPart("../docs/a.txt".into()));
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn pictures_are_listed_and_handed_out_by_number() {
     let picture = read_document(file.clone(), "a.docx", Some("picture-1"));
     assert_eq!(picture, Ok(DocumentContent::Part { name: "image1.png".into(), bytes: PNG.into() }));
     for other in ["picture-0", "picture-2", "picture-x", "word/document.xml"] {
-        assert_eq!(why(file.clone(), Some(other)), Unreadable::NoPart(other.into()));
+        assert_eq!(why(file.clone(), Some(other)), DocumentError::NoPart(other.into()));
     }
 }
 
@@ -429,7 +429,7 @@ fn a_log_that_unpacks_to_more_than_is_handed_out_shows_both_its_ends() {
     // What is no text stays where it is.
     let binary = vec![0_u8; crate::MAX_PART + 1];
     let error = why(zip_of(&[("disk.img", &binary)]), Some("disk.img"));
-    assert!(matches!(error, Unreadable::TooLarge(_)), "{error:?}");
+    assert!(matches!(error, DocumentError::TooLarge(_)), "{error:?}");
 }
 
 #[test]

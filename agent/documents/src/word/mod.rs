@@ -13,15 +13,18 @@ use super::drawings::{CHART, DIAGRAM, add_words};
 use super::package::{Package, Relations, relations_of};
 use super::sink::{TextSink, one_line};
 use super::xml::{self, Element};
-use super::{DocumentContent, PartEntry, Unreadable, pick_picture};
+use super::{DocumentContent, DocumentError, PartEntry, pick_picture};
 
 /// Reads it, or a picture of it.
-pub(crate) fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+pub(crate) fn read_word(
+    bytes: Vec<u8>,
+    part: Option<&str>,
+) -> Result<DocumentContent, DocumentError> {
     let mut package = Package::open(bytes)?;
     let main = package.main_part("word/document.xml")?;
     let relations = package.relations(&main)?;
     let Some(text) = package.text(&main)? else {
-        return Err(Unreadable::Damaged("its main part is missing".to_owned()));
+        return Err(DocumentError::Damaged("its main part is missing".to_owned()));
     };
     let document = xml::parse(&text)?;
     if let Some(part) = part {
@@ -76,7 +79,7 @@ pub(crate) fn read_word(bytes: Vec<u8>, part: Option<&str>) -> Result<DocumentCo
             n => format!("it holds {n} pictures and no words; Read them one by one"),
         };
         if pictures.is_empty() {
-            return Err(Unreadable::NoText(why));
+            return Err(DocumentError::NoText(why));
         }
         notes.push(format!("no text was found: {why}"));
     }
@@ -101,11 +104,11 @@ pub(crate) fn hand_out_picture(
     package: &mut Package,
     targets: Vec<String>,
     part: &str,
-) -> Result<DocumentContent, Unreadable> {
+) -> Result<DocumentContent, DocumentError> {
     let target = pick_picture(targets, part)?;
-    let bytes = package.part(&target)?.ok_or_else(|| Unreadable::NoPart(part.to_owned()))?;
+    let bytes = package.part(&target)?.ok_or_else(|| DocumentError::NoPart(part.to_owned()))?;
     if bytes.len() > super::MAX_PART {
-        return Err(Unreadable::TooLarge(format!("`{part}` in it has {} bytes", bytes.len())));
+        return Err(DocumentError::TooLarge(format!("`{part}` in it has {} bytes", bytes.len())));
     }
     let name = target.rsplit('/').next().unwrap_or_default().to_owned();
     Ok(DocumentContent::Part { name, bytes })
@@ -144,7 +147,7 @@ const MAX_BASED: usize = 10;
 fn read_styles(
     package: &mut Package,
     relations: &Relations,
-) -> Result<ParagraphStyles, Unreadable> {
+) -> Result<ParagraphStyles, DocumentError> {
     let mut styles = ParagraphStyles::default();
     let Some(target) = relations_of(relations, "styles").into_iter().next() else {
         return Ok(styles);
@@ -196,7 +199,7 @@ fn add_beside(
     relations: &Relations,
     styles: &ParagraphStyles,
     (kind, title): (&str, &str),
-) -> Result<(), Unreadable> {
+) -> Result<(), DocumentError> {
     let mut shown: Vec<String> = Vec::new();
     for target in relations_of(relations, kind) {
         let Some(text) = package.text(&target)? else { continue };

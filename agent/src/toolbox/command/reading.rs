@@ -4,7 +4,7 @@ use std::fs::File;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use codebutler_documents::{DocumentContent, Unreadable};
+use codebutler_documents::{DocumentContent, DocumentError};
 
 use super::confined::{ConfinedChild, ConfinedEnd};
 use super::{CommandShell, ToolError};
@@ -25,7 +25,7 @@ impl CommandShell {
         file: File,
         name: &str,
         part: Option<&str>,
-    ) -> Result<Result<DocumentContent, Unreadable>, ToolError> {
+    ) -> Result<Result<DocumentContent, DocumentError>, ToolError> {
         let reader = ReadDocumentArgs { name: name.to_owned(), part: part.map(str::to_owned) };
         let child = ConfinedChild {
             name: "reader of documents",
@@ -39,7 +39,7 @@ impl CommandShell {
         let ConfinedEnd { answer, status } = self.run_confined(child).await?;
         match status {
             Some(status) => judge_end(&answer, status),
-            None => Ok(Err(Unreadable::TooLarge(format!(
+            None => Ok(Err(DocumentError::TooLarge(format!(
                 "it took longer than {} seconds",
                 LIMIT.as_secs()
             )))),
@@ -51,7 +51,7 @@ impl CommandShell {
 fn judge_end(
     answer: &[u8],
     ended: ExitStatus,
-) -> Result<Result<DocumentContent, Unreadable>, ToolError> {
+) -> Result<Result<DocumentContent, DocumentError>, ToolError> {
     use std::os::unix::process::ExitStatusExt as _;
     if ended.success()
         && let Some(answer) = read_answer(answer)
@@ -72,9 +72,9 @@ fn judge_end(
             "it takes more time or memory than a document may"
         }
         Some(libc_signal::ABRT) => "it takes more memory than a document may",
-        _ => return Ok(Err(Unreadable::Damaged("its reader gave up on it".to_owned()))),
+        _ => return Ok(Err(DocumentError::Damaged("its reader gave up on it".to_owned()))),
     };
-    Ok(Err(Unreadable::TooLarge(why.to_owned())))
+    Ok(Err(DocumentError::TooLarge(why.to_owned())))
 }
 
 /// Signals by which readers end.

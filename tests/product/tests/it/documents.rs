@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use codebutler_documents::{DocumentContent, DocumentText, Unreadable, read_document};
+use codebutler_documents::{DocumentContent, DocumentError, DocumentText, read_document};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::pytools::{PyToolsError, ensure_venv};
 use serde_json::json;
@@ -42,7 +42,7 @@ fn write_documents() -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-fn read(folder: &Path, name: &str, part: Option<&str>) -> Result<DocumentContent, Unreadable> {
+fn read(folder: &Path, name: &str, part: Option<&str>) -> Result<DocumentContent, DocumentError> {
     read_document(std::fs::read(folder.join(name)).unwrap(), name, part)
 }
 
@@ -126,7 +126,7 @@ fn documents_of_real_writers_are_read_whole() {
         }
     }
     for name in ["locked.pdf", "locked.docx"] {
-        assert_eq!(read(folder.path(), name, None), Err(Unreadable::Locked), "{name}");
+        assert_eq!(read(folder.path(), name, None), Err(DocumentError::Locked), "{name}");
     }
     let scan = read(folder.path(), "scan.pdf", None).unwrap_err().to_string();
     assert!(scan.starts_with("has no text: its 1 pages are a scan (1 pictures)"), "{scan}");
