@@ -15,9 +15,9 @@ fn pattern(text: &str) -> Regex {
 
 static COMMENT: LazyLock<Regex> = LazyLock::new(|| pattern("//[^\n]*"));
 static USED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?m)^\s*(?:pub(?:\([a-z ]+\))?\s+)?use\s+([^;]+);"));
+    LazyLock::new(|| pattern(r"(?m)^\s*(?:pub(?:\([a-z ]+\))?\s+)?use\s+([\w:{}*,\s]+);"));
 static PASSED_ON: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?m)^\s*pub(?:\([a-z ]+\))?\s+use\s+([^;]+);"));
+    LazyLock::new(|| pattern(r"(?m)^\s*pub(?:\([a-z ]+\))?\s+use\s+([\w:{}*,\s]+);"));
 static NAMED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:crate|super|self)(?:::\w+)+"));
 
 /// Files of a crate without those of tests.
@@ -144,7 +144,8 @@ impl Graph {
 
 /// Text of a file without its tests and comments.
 fn own(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    // Not where tests are declared that stand in a file of their own: the rest of the file comes after that line.
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     COMMENT.replace_all(text, "").into_owned()
 }
 

@@ -15,7 +15,7 @@ mod quickstart;
 mod unchecked;
 mod walks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,6 +49,7 @@ const CRATES: &[Crate] = &[
     Crate::clean("crds/src"),
     Crate::clean("crds/mcp-file/src"),
     Crate::clean("crds/redact/src"),
+    Crate::clean("crds/roadmap/src"),
     Crate::clean("crds/wire/src"),
     Crate::clean("operator/description/src"),
     Crate::clean("operator/history/src"),
@@ -69,6 +70,8 @@ const CRATES: &[Crate] = &[
     Crate { folder: "operator/gateway/models/src", shared_names: 3, short_names: 1 },
     Crate { folder: "operator/gateway/slack/src", shared_names: 3, short_names: 0 },
     Crate { folder: "operator/runtime/src", shared_names: 3, short_names: 0 },
+    Crate::clean("agent/browser/src"),
+    Crate::clean("agent/documents/src"),
     Crate::clean("agent/guides/src"),
     Crate::clean("agent/textform/src"),
     Crate { folder: "agent/src", shared_names: 3, short_names: 0 },
@@ -79,6 +82,16 @@ const CRATES: &[Crate] = &[
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn no_crate_of_the_workspace_is_left_out() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, members) = manifest.split_once("members = [").unwrap();
+    let members = members.split(']').next().unwrap().split('"').skip(1).step_by(2);
+    let members: BTreeSet<String> = members.map(|member| format!("{member}/src")).collect();
+    let listed: BTreeSet<String> = CRATES.iter().map(|one| one.folder.to_owned()).collect();
+    assert_eq!(members, listed);
 }
 
 #[test]
