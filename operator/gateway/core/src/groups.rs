@@ -78,23 +78,13 @@ impl UserGroups {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::testing;
 
     fn repo(users: &[&str]) -> Arc<Repo> {
-        let value = json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"name": "shop", "namespace": "team"},
-            "spec": {
-                "git": {"url": "https://x/y", "credentials": {"name": "git"}},
-                "slack": {"channel": "C1", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}},
-                "access": {"users": users},
-                "roles": ["pm"],
-            },
-        });
-        Arc::new(serde_json::from_value(value).unwrap())
+        let mut repo = testing::repo();
+        repo.spec.access.users = users.iter().map(|user| (*user).to_owned()).collect();
+        Arc::new(repo)
     }
 
     #[test]

@@ -288,6 +288,7 @@ fn caller_labels(caller: &ProvenCaller) -> (String, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use serde_json::json;
     use std::sync::Arc;
 
@@ -318,16 +319,8 @@ mod tests {
     }
 
     fn caller(number: usize) -> ProvenCaller {
-        let repo = json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"name": format!("shop{}", number % 3), "namespace": "team"},
-            "spec": {
-                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}},
-                "roles": ["pm"],
-            },
-        });
+        let mut repo = testing::repo();
+        repo.metadata.name = Some(format!("shop{}", number % 3));
         let thread = json!({
             "apiVersion": "codebutler.dev/v1alpha1", "kind": "Thread",
             "metadata": {"name": format!("thread-{number}"), "namespace": "team"},
@@ -341,7 +334,7 @@ mod tests {
         });
         ProvenCaller {
             thread: Arc::new(serde_json::from_value(thread).unwrap()),
-            repo: Arc::new(serde_json::from_value(repo).unwrap()),
+            repo: Arc::new(repo),
             role: Arc::new(serde_json::from_value(role).unwrap()),
         }
     }

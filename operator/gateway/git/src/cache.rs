@@ -84,24 +84,8 @@ fn folder_size(path: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use codebutler_crds::Repo;
-    use serde_json::json;
-
     use super::*;
-
-    fn repo(name: &str) -> Repo {
-        serde_json::from_value(json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"namespace": "team", "name": name},
-            "spec": {
-                "git": {"url": format!("https://git.example.org/o/{name}"),
-                    "credentials": {"name": "git"}},
-                "slack": {"channel": "C0123", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
-            },
-        }))
-        .unwrap()
-    }
+    use crate::testing::repo;
 
     #[test]
     fn what_nobody_asks_for_goes_first_and_what_is_used_stays() {

@@ -211,22 +211,17 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use serde_json::json;
 
     fn repo(status: &str, generation: i64) -> Repo {
-        serde_json::from_value(json!({
-            "apiVersion": "codebutler.dev/v1alpha1", "kind": "Repo",
-            "metadata": {"name": "shop", "namespace": "team", "generation": 2},
-            "spec": {
-                "git": {"url": "https://git.example/acme/shop", "credentials": {"name": "git"}},
-                "slack": {"channel": "C0TEAM", "credentials": {"name": "slack"}},
-                "model": {"credentials": {"name": "model"}}, "roles": ["pm"],
-            },
-            "status": {"conditions": [{"type": "GitReachable", "status": status, "reason": "R",
-                "message": "", "observedGeneration": generation,
-                "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-        }))
-        .unwrap()
+        let conditions = json!({"conditions": [{"type": "GitReachable", "status": status, "reason": "R",
+            "message": "", "observedGeneration": generation,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+        let mut repo = testing::repo("shop");
+        repo.metadata.generation = Some(2);
+        repo.status = Some(serde_json::from_value(conditions).unwrap());
+        repo
     }
 
     #[tokio::test]

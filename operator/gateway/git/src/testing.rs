@@ -1,9 +1,26 @@
-//! A repository that tests make commits in.
+//! A repository that tests make commits in, and a Repo of it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use codebutler_crds::Repo;
+use serde_json::json;
+
 use super::command::GitRepository;
+
+/// A Repo of the namespace `team`, with the required fields alone.
+pub(crate) fn repo(name: &str) -> Repo {
+    let repo = json!({
+        "metadata": {"namespace": "team", "name": name},
+        "spec": {
+            "git": {"url": format!("https://git.example.org/o/{name}"), "credentials": {"name": "git"}},
+            "slack": {"channel": "C0123ABCD", "credentials": {"name": "slack"}},
+            "model": {"credentials": {"name": "model"}},
+            "roles": ["pm"],
+        },
+    });
+    serde_json::from_value(repo).unwrap()
+}
 
 pub(crate) struct TestRepository {
     dir: tempfile::TempDir,

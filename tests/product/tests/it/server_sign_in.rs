@@ -101,6 +101,16 @@ impl Library {
     }
 }
 
+/// A coder that needs the docs, and finds a page in them after the sign-in.
+fn find_once() -> ModelScript {
+    let steps = vec![
+        ScriptStep::say("I need the docs."),
+        ScriptStep::tool(TOOL, json!({"q": "tax"})),
+        ScriptStep::say("It is on the page."),
+    ];
+    ModelScript::of("coder", steps)
+}
+
 /// The address to which a browser is sent.
 async fn follow(browsing: &mut Browsing, url: &str) -> String {
     let answer = browsing.get(url).await;
@@ -310,20 +320,12 @@ async fn a_grant_that_is_lost_in_other_words_than_the_standards_is_asked_for_aga
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peculiarities_of_an_authorization_server_are_stated_by_a_person() {
-    let script = ModelScript::of(
-        "coder",
-        vec![
-            ScriptStep::say("I need the docs."),
-            ScriptStep::tool(TOOL, json!({"q": "tax"})),
-            ScriptStep::say("It is on the page."),
-        ],
-    );
     let authority = SignInAuthority::start().await.unwrap();
     // As Atlassian's and Slack's do, and with a page for people where its metadata is looked for first.
     authority.call_itself("https://issuer.example/tenant");
     authority.show_front_page();
     authority.be_like_entra();
-    let library = Library::open_at(authority, script, PagesAccess::Slack).await;
+    let library = Library::open_at(authority, find_once(), PagesAccess::Slack).await;
     let Library { team, server, .. } = &library;
     library.create_tokens().await;
     let said = library.condition("McpSignInNeeded", "calls itself the issuer").await;
@@ -374,15 +376,7 @@ async fn a_client_that_is_refused_is_described_by_a_document() {
 }
 
 async fn sign_in_by_document(authority: SignInAuthority) {
-    let script = ModelScript::of(
-        "coder",
-        vec![
-            ScriptStep::say("I need the docs."),
-            ScriptStep::tool(TOOL, json!({"q": "tax"})),
-            ScriptStep::say("It is on the page."),
-        ],
-    );
-    let library = Library::open_at(authority, script, PagesAccess::Slack).await;
+    let library = Library::open_at(authority, find_once(), PagesAccess::Slack).await;
     let Library { team, server, .. } = &library;
     library.create_tokens().await;
     library.condition("McpSignInNeeded", "one who writes in a thread").await;
