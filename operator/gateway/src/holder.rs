@@ -1,5 +1,5 @@
 //! The agents' port, served for each shard by one replica at a time: the one that holds the shard's lease. The Service
-//! leads to it by its [`OriginMark`]; who loses the lease stops at once, and is a candidate again; who is told to
+//! leads to it by its [`HolderEndpoint`]; who loses the lease stops at once, and is a candidate again; who is told to
 //! stop hands over as [`drain`] has it.
 
 use std::time::Duration;
@@ -22,15 +22,15 @@ use tokio::time::timeout;
 use crate::api;
 use crate::args::GatewayArgs;
 use crate::budget_pause as pause;
+use crate::condition_notices;
+use crate::endpoint_slices::HolderEndpoint;
 use crate::guides;
-use crate::mark::OriginMark;
 use crate::parts;
 use crate::radar;
 use crate::roadmap;
 use crate::shards::{HeldShard, ShardCampaign};
 use crate::starts;
 use crate::state::{GatewayBase, SharedGateway};
-use crate::told;
 use crate::train;
 use crate::watch;
 use crate::web;
@@ -48,9 +48,9 @@ pub async fn hold_lease(
     tls: ServerConfig,
 ) -> anyhow::Result<()> {
     let client = gateway.context.client.clone();
-    // A container that is started again in a pod that was a holder's.
+    // A container that starts again in the pod of a former holder: the slices may still have its address.
     for shard in 0..args.shards {
-        OriginMark::new(client.clone(), args, shard).remove().await;
+        HolderEndpoint::new(client.clone(), args, shard).remove().await;
     }
     let mut campaign = ShardCampaign::new(client.clone(), lease_settings(args), args.shards);
     while !gateway.shutdown.is_cancelled() {
@@ -59,10 +59,10 @@ pub async fn hold_lease(
             campaign.leave().await;
             break;
         };
-        let mark = OriginMark::new(client.clone(), args, shard.index());
+        let endpoint = HolderEndpoint::new(client.clone(), args, shard.index());
         let term = gateway.begin_term(shard);
         let served = tokio::select! {
-            served = serve_agents(&term, args, tls.clone(), &mark) => Some(served),
+            served = serve_agents(&term, args, tls.clone(), &endpoint) => Some(served),
             () = lease.lost() => None,
             () = Box::pin(campaign.number_changed()) => None,
         };
@@ -81,7 +81,7 @@ pub async fn hold_lease(
         term.cut().await;
         gateway.metrics.follows();
         tracing::error!("leadership_lost");
-        let _ = timeout(memory_shares(args).books, mark.remove()).await;
+        let _ = timeout(memory_shares(args).books, endpoint.remove()).await;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn serve_agents(
     gateway: &SharedGateway,
     args: &GatewayArgs,
     tls: ServerConfig,
-    mark: &OriginMark,
+    endpoint: &HolderEndpoint,
 ) -> anyhow::Result<bool> {
     let begun = Box::pin(async {
         gateway.work.ledger.inherit().await;
@@ -110,7 +110,7 @@ async fn serve_agents(
         let listener = listen_on(address).with_context(|| {
             format!("agents can't be served on {address}: choose another --listen")
         })?;
-        mark.take().await;
+        endpoint.take().await;
         anyhow::Ok(listener)
     });
     let Some(listener) = gateway.work.shutdown.run_until_cancelled(begun).await else {
@@ -130,7 +130,7 @@ async fn serve_agents(
     let app = api::build_router(gateway.clone());
     let serving = serve::serve_agents(listener, tls, app, serve::ConnectionLimits::default(), ends);
     let work = Box::pin(async {
-        tokio::join!(serving, look_after(gateway, args, mark));
+        tokio::join!(serving, look_after(gateway, args, endpoint));
         gateway.models.requests.rest(shares.requests).await;
         gateway.work.calls.rest(shares.requests).await;
     });
@@ -170,8 +170,8 @@ async fn end_calls(gateway: &SharedGateway, shares: DrainShares) {
 
 /// Duties of a shard's leader beside answering agents, until it is told to stop: it tells people of a Thread's
 /// conditions and collects it, and asks GitHub what people did there. Two replicas would say it twice.
-async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMark) {
-    let telling = Box::pin(told::run_telling(&gateway.work));
+async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, endpoint: &HolderEndpoint) {
+    let telling = Box::pin(condition_notices::run_notices(&gateway.work));
     let watching = Box::pin(watch::run_watch(&gateway.work, args.github_poll()));
     let (shard, stop) = (gateway.work.context.shard, gateway.work.shutdown.clone());
     let showing = Box::pin(gateway.work.slack.show_runs(shard, stop));
@@ -183,9 +183,9 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, mark: &OriginMa
     let settling = settle::run_settling(&gateway.models, settle::PATIENCE);
     let knowing = Box::pin(standing::run_standing(&gateway.models));
     let found = async {
-        mark.keep(&gateway.work.shutdown).await;
+        endpoint.keep(&gateway.work.shutdown).await;
         // No new request finds its way to a port that is closed, while those under way end.
-        mark.remove().await;
+        endpoint.remove().await;
     };
     let elsewhere = gateway.work.shutdown.run_until_cancelled(gateway.work.ledger.look_elsewhere());
     let knowing = async {

@@ -1,9 +1,9 @@
 //! Reminders of questions that people have not answered.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use codebutler_gateway::told;
+use codebutler_gateway::condition_notices;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::slack::CallFault;
@@ -20,7 +20,7 @@ fn condition(type_: &str, status: &str, reason: &str, since: Timestamp) -> Value
 
 fn begin_telling(world: &World) -> AbortOnDropHandle<()> {
     let work = Arc::clone(&world.gateway.work);
-    AbortOnDropHandle::new(tokio::spawn(async move { told::run_telling(&work).await }))
+    AbortOnDropHandle::new(tokio::spawn(async move { condition_notices::run_notices(&work).await }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,6 +108,29 @@ async fn where_all_who_took_part_have_left_people_who_may_decide_are_reminded() 
     let third = reminded("It waits for a sign-in.");
     assert!(third.contains(&format!("<@{}>", world.ana())), "{third}");
     assert!(!third.contains("has left") && !third.contains(&former), "{third}");
+}
+
+/// Notices of all Threads are told one by one: what is slow for one holds up the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reminder_waits_a_moment_for_slack_to_say_who_has_left() {
+    let world = World::play(ModelScript::of("coder", vec![]), &json!({}), &json!({})).await;
+    let key = ThreadKey { namespace: world.cluster.team().to_owned(), name: world.name.clone() };
+    let people = ["U0BEN", "U0CIA", "U0DAN"];
+    world.patch_thread(&json!({"status": {"speakers": people}})).await;
+    let work = &world.gateway.work;
+    eventually("the gateway knows who spoke", || async {
+        let status = work.context.thread(&key).and_then(|thread| thread.status.clone());
+        status.is_some_and(|status| status.speakers.len() == people.len())
+    })
+    .await;
+    world.slack.fail_next("users.info", 9, &CallFault::SlowReply(Duration::from_mins(1)));
+    let begun = Instant::now();
+    work.slack.remind(&key, "slow", "It waits.").await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let all = world.slack.messages(&world.channel, Some(&world.root));
+    let text = all.into_iter().map(|one| one.text).find(|text| text.contains("It waits."));
+    let text = text.unwrap();
+    assert!(people.iter().all(|user| text.contains(&format!("<@{user}>"))), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 
 use codebutler_controller::args::ControllerArgs;
 use codebutler_crds::{Thread, names};
-use codebutler_gateway::told;
+use codebutler_gateway::condition_notices;
 use codebutler_runtime::args::LeaseArgs;
 use codebutler_testbed::models::ModelScript;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -55,7 +55,7 @@ impl World {
             codebutler_controller::serve_controller(args, client, stopped).await.unwrap();
         });
         let work = std::sync::Arc::clone(&self.gateway.work);
-        let telling = tokio::spawn(async move { told::run_telling(&work).await });
+        let telling = tokio::spawn(async move { condition_notices::run_notices(&work).await });
         let tasks = [controller, telling].map(AbortOnDropHandle::new);
         Running { _stop: stop.drop_guard(), _tasks: tasks }
     }

@@ -71,7 +71,7 @@ const TROUBLES: [&str; 25] = [
 const PAUSES: [&str; 4] = ["AgentHung", "OutOfDisk", "OutOfMemory", "PodEvicted"];
 
 /// Tells until the gateway stops.
-pub async fn run_telling(gateway: &WorkServices) {
+pub async fn run_notices(gateway: &WorkServices) {
     let queue = ThreadQueue::new(&gateway.context.attended, may_be_told, (LATER, LATER));
     let (said, collected) = (HashMap::new(), HashMap::new());
     let telling = TellingReconciler { gateway, said, collected };

@@ -1,5 +1,5 @@
 //! Target of the Service of agents: an EndpointSlice with the holder's address. The gateway has no right on pods, so
-//! it marks none, and can change none. The installation brings one slice for each address family along, since a
+//! it labels none, and can change none. The installation brings one slice for each address family along, since a
 //! family can't be changed; the gateway may create no other. Each shard has its own slices, in which the port is
 //! called after it: so a port of the Service leads to each shard's leader.
 
@@ -25,8 +25,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Interval at which the holder checks that its address is still in the slice.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// The one of a shard that leads to us.
-pub struct OriginMark {
+/// Address of our own pod in the EndpointSlice of a shard.
+pub struct HolderEndpoint {
     shard: u32,
     slices: Api<EndpointSlice>,
     /// Name and address of our own pod; nothing outside a cluster.
@@ -36,7 +36,7 @@ pub struct OriginMark {
     port: u16,
 }
 
-impl OriginMark {
+impl HolderEndpoint {
     pub fn new(client: Client, args: &GatewayArgs, shard: u32) -> Self {
         Self {
             shard,
@@ -67,7 +67,7 @@ impl OriginMark {
         }
     }
 
-    /// Restores the mark after somebody has changed or removed the slice.
+    /// Restores the address after somebody has changed or removed the slice.
     pub async fn keep(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(sleep(LOOK)).await.is_some() {
             match self.slices.get_opt(&self.name()).await {
@@ -78,7 +78,7 @@ impl OriginMark {
         }
     }
 
-    /// Removes our mark, so that no agent is led here any more; another replica's stays.
+    /// Removes our address, so that no agent is led here any more; another replica's stays.
     pub async fn remove(&self) {
         if self.own.is_none() {
             return;
