@@ -11,8 +11,8 @@ use codebutler_gateway_core::history_follow;
 use codebutler_gateway_core::pulse;
 use codebutler_gateway_core::serve;
 use codebutler_mcp_servers::probe as servers;
+use codebutler_models::model_conditions;
 use codebutler_models::settle;
-use codebutler_models::standing;
 use codebutler_runtime::lease::LeaseSettings;
 use codebutler_runtime::listen::listen_on;
 use codebutler_runtime::step;
@@ -181,7 +181,7 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, endpoint: &Hold
     };
     let probing = Box::pin(codebutler_git::probe::run_probe(&gateway.git));
     let settling = settle::run_settling(&gateway.models, settle::PATIENCE);
-    let knowing = Box::pin(standing::run_standing(&gateway.models));
+    let knowing = Box::pin(model_conditions::run_model_conditions(&gateway.models));
     let found = async {
         endpoint.keep(&gateway.work.shutdown).await;
         // No new request finds its way to a port that is closed, while those under way end.

@@ -1,5 +1,5 @@
-//! Asks each provider for its list of models, keeps it, and says on the Repo what of its roles' models
-//! is wrong. A list that can't be had stops no work: then models are taken as they are written down.
+//! Asks each provider for its list of models, and keeps it. A list that can't be had stops no work: then models are
+//! taken as they are written down.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 //!
 //! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`form`],
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
-//! [`verdict`]. [`facts`] knows the models, [`catalog`] their lists, [`standing`] how they do, [`flights`] how many
-//! calls a role makes at once, [`call`] makes one, [`draw`] those of images, [`bought`] those of other services, and [`charge`] its
-//! bill. Where a call is refused, [`mend`] sends it in another form, and [`learned`] remembers the form.
+//! [`verdict`]. [`facts`] knows the models, [`catalog`] their lists, [`model_conditions`] reports on each Repo what is
+//! wrong with its roles' models. [`flights`] limits how many calls a role makes at once. [`call`] makes one, [`draw`]
+//! those of images, [`bought`] those of other services, and [`charge`] settles the bill. Where a call is refused, [`mend`] sends it in another form, and [`learned`] remembers the form.
 //! [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
@@ -35,6 +35,7 @@ mod hearing;
 mod job;
 mod learned;
 mod mend;
+pub mod model_conditions;
 mod params;
 mod pool;
 pub mod prepare;
@@ -47,7 +48,6 @@ pub mod services;
 pub mod settle;
 mod slow;
 pub mod sse;
-pub mod standing;
 pub mod stream;
 mod tools;
 mod trace;

@@ -3,8 +3,8 @@
 //! than both.
 //!
 //! Pure: [`builtin`], [`check`], [`family`], [`list`], [`llama`], [`price`], [`route`].
-//! [`catalog`](crate::catalog) asks the providers and keeps what they say, [`standing`](crate::standing) says on the
-//! Repos how that is.
+//! [`catalog`](crate::catalog) asks the providers and keeps what they say,
+//! [`model_conditions`](crate::model_conditions) compares it with what each Repo's roles want.
 
 pub mod builtin;
 pub mod check;

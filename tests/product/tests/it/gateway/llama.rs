@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::extract::Query;
 use axum::routing::get;
 use codebutler_crds::NanoUsd;
-use codebutler_models::standing;
+use codebutler_models::model_conditions;
 use codebutler_testbed::llama::{LlamaError, LlamaOptions, LlamaServer};
 use codebutler_testbed::models::ModelScript;
 use codebutler_testbed::pytools::PyToolsError;
@@ -65,8 +65,9 @@ fn hello() -> Value {
 
 async fn condition_says(world: &World, expected: &str) {
     let knowing = Arc::clone(&world.gateway.models);
-    let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    let _knowing = AbortOnDropHandle::new(tokio::spawn(async move {
+        model_conditions::run_model_conditions(&knowing).await;
+    }));
     eventually(expected, || async { world.condition("ModelsKnown").await.contains(expected) })
         .await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codebutler_git::probe;
-use codebutler_models::standing;
+use codebutler_models::model_conditions;
 use codebutler_testbed::models::{
     ModelOptions, ModelScript, ModelServer, PlayedCatalogue, ScriptStep,
 };
@@ -66,7 +66,8 @@ async fn a_key_is_tried_before_it_is_needed_and_when_its_secret_changes() {
         let wrong = json!({"apiKey": "sk-or-v1-wrong"});
         world.cluster.secret("model", &world.models.url(), &wrong).await;
         let models = std::sync::Arc::clone(&world.gateway.models);
-        let _asking = tokio::spawn(async move { standing::run_standing(&models).await });
+        let _asking =
+            tokio::spawn(async move { model_conditions::run_model_conditions(&models).await });
         if api == "Plain" {
             // The list of this one is anybody's, too, and nothing says so.
             world.comes_to("ModelReachable", "True", "answers").await;
@@ -88,8 +89,9 @@ async fn anthropics_list_is_asked_with_the_key_where_it_wants_it() {
     let spec = (&json!({"model": {"api": "Anthropic"}}), &json!({}));
     let world = World::play_at(SlackOptions::default(), provider, script, spec).await;
     let models = std::sync::Arc::clone(&world.gateway.models);
-    let _asking =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&models).await }));
+    let _asking = AbortOnDropHandle::new(tokio::spawn(async move {
+        model_conditions::run_model_conditions(&models).await;
+    }));
     world.comes_to("ModelReachable", "True", "answers").await;
     // Chat is OpenAI's, with a bearer.
     let call = json!({
@@ -120,7 +122,7 @@ async fn a_list_that_is_not_shown_says_nothing_of_the_key_unless_it_says_so() {
         world.cluster.secret("model", &url, &json!({"apiKey": "k"})).await;
         let models = std::sync::Arc::clone(&world.gateway.models);
         let _asking = AbortOnDropHandle::new(tokio::spawn(async move {
-            standing::run_standing(&models).await;
+            model_conditions::run_model_conditions(&models).await;
         }));
         world.comes_to("ModelReachable", standing, part).await;
     }

@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codebutler_crds::NanoUsd;
-use codebutler_models::standing;
+use codebutler_models::model_conditions;
 use codebutler_testbed::models::{ModelScript, small_png};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -207,8 +207,9 @@ async fn the_repo_says_which_provider_lacks_a_model_or_refuses_its_key() {
     let role = json!({"default": "acme/large", "pool": ["openai/gpt-5-mimi"], "image": "brush-9"});
     let world = world([&default, &openai, &local], &role).await;
     let knowing = Arc::clone(&world.gateway.models);
-    let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    let _knowing = AbortOnDropHandle::new(tokio::spawn(async move {
+        model_conditions::run_model_conditions(&knowing).await;
+    }));
     eventually("the misspelled models", || async {
         let said = world.condition("ModelsKnown").await;
         said.contains("`openai/gpt-5-mimi` in spec.model.pool of AgentRole `coder` is no model of the provider `openai`: nearest are `openai/gpt-5-mini`")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codebutler_crds::AgentRole;
-use codebutler_models::standing;
+use codebutler_models::model_conditions;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -21,8 +21,9 @@ async fn a_model_that_does_not_exist_is_on_the_repo_with_the_nearest() {
     set("pm", "moonshotai/kimi-k3").await;
     set("lead", "meta-llama/llama-guard-4-12b").await;
     let knowing = Arc::clone(&world.gateway.models);
-    let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    let _knowing = AbortOnDropHandle::new(tokio::spawn(async move {
+        model_conditions::run_model_conditions(&knowing).await;
+    }));
     eventually("the condition names them", || async {
         let message = world.condition("ModelsKnown").await;
         message.contains(
@@ -52,8 +53,9 @@ async fn a_deployment_of_azures_without_a_price_is_on_the_repo() {
     let role = json!({"default": "our-gpt"});
     let world = provider.world_with(&role, &json!({"model": {"api": "Azure"}})).await;
     let knowing = Arc::clone(&world.gateway.models);
-    let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    let _knowing = AbortOnDropHandle::new(tokio::spawn(async move {
+        model_conditions::run_model_conditions(&knowing).await;
+    }));
     eventually("the condition says what its calls count as", || async {
         let message = world.condition("ModelsKnown").await;
         message.contains("Azure lists models, and not what is deployed; it names no prices for")
@@ -73,8 +75,9 @@ async fn an_effort_that_a_models_api_refuses_is_on_the_repo() {
         world.cluster.patch::<AgentRole>(world.cluster.system(), other, &patch).await;
     }
     let knowing = Arc::clone(&world.gateway.models);
-    let _knowing =
-        AbortOnDropHandle::new(tokio::spawn(async move { standing::run_standing(&knowing).await }));
+    let _knowing = AbortOnDropHandle::new(tokio::spawn(async move {
+        model_conditions::run_model_conditions(&knowing).await;
+    }));
     eventually("all is well", || async {
         let message = world.condition("ModelsKnown").await;
         message.contains("the models of all roles") && !message.contains("reasoning")

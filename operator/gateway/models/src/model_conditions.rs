@@ -1,4 +1,5 @@
-//! Keeps the lists of models fresh, and says on each Repo how its roles' models stand.
+//! Keeps the lists of models fresh, and reports in the conditions of each Repo whether its provider serves its key and
+//! has the models of its roles.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -34,7 +35,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
 
 /// Keeps lists fresh and Repos told, until the gateway stops.
-pub async fn run_standing(gateway: &ModelServices) {
+pub async fn run_model_conditions(gateway: &ModelServices) {
     let told = Mutex::new(HashMap::<RepoKey, u64>::new());
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
