@@ -6,7 +6,8 @@
 //! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
 //! [`verdict`]. [`facts`] knows the models, [`catalog`] their lists, [`model_conditions`] reports on each Repo what is
 //! wrong with its roles' models. [`flights`] limits how many calls a role makes at once. [`call`] makes one, [`draw`]
-//! those of images, [`bought`] those of other services, and [`charge`] settles the bill. Where a call is refused, [`mend`] sends it in another form, and [`learned`] remembers the form.
+//! those of images, [`bought`] those of other services, and [`charge`] settles the bill. Where a call is refused,
+//! [`mend`] sends it in another form, and [`learned`] remembers the form.
 //! [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;

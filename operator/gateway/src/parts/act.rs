@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::decide::{PartStep, SplitFacts};
-use super::{PartsError, freshest_thread, part_name, shown};
+use super::{PartsError, freshest_thread, messages, part_name};
 use crate::receipt;
 use crate::roadmap::child::child_name;
 use crate::work::WorkServices;
@@ -41,7 +41,7 @@ pub(super) async fn carry_out(
             update_split(gateway, &key, |_| {}).await
         }
         PartStep::AskUndo(landed, lost) => {
-            let text = shown::describe_torn(facts, landed, lost);
+            let text = messages::describe_torn(facts, landed, lost);
             let id = format!("parts-torn:{}:{landed}", split.asked);
             Ok(gateway.slack.ask_undo(&key, &id, &text, landed).await?)
         }

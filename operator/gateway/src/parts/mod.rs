@@ -2,12 +2,12 @@
 //! in the same Repo or in others of the namespace. The conversation shows how they stand, and merges nothing.
 //! By the harness and no model; one gateway does, the one that serves agents.
 //!
-//! [`decide`] says what is to be done, [`shown`] what people read, both pure; [`find_unmet`] and
+//! [`decide`] says what is to be done, [`messages`] what people read, both pure; [`find_unmet`] and
 //! [`find_needed`] say what a part's pull request waits for, and what it depends on.
 
 mod act;
 mod decide;
-mod shown;
+mod messages;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use codebutler_runtime::queue::FollowUp;
 use kube::ResourceExt as _;
 
 use self::decide::{PartThread, SplitFacts, decide_parts};
-pub use self::shown::parts_question;
+pub use self::messages::parts_question;
 use crate::roadmap::child::{ChildState, child_name};
 use crate::roadmap::stack;
 use crate::work::WorkServices;
@@ -138,7 +138,7 @@ impl PartsCache {
             let child = ThreadKey { namespace: key.namespace.clone(), name: name.to_owned() };
             links.get(&child).filter(|link| !link.is_empty()).cloned()
         };
-        let text = shown::parts_dashboard(&facts, place);
+        let text = messages::parts_dashboard(&facts, place);
         if self.shown.get(key) != Some(&text) {
             let id = format!("{DASHBOARD}:{}", split.asked);
             gateway.slack.show(key, &id, &text).await?;

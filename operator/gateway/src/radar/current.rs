@@ -6,7 +6,7 @@ use codebutler_crds::branches::BranchUpdate;
 use codebutler_crds::thread::BaseStanding;
 use codebutler_crds::wire::TextMerge;
 
-use super::words::count_commits;
+use super::messages::count_commits;
 use crate::naming::name_files;
 
 /// Letters of a commit that keys are made of.

@@ -7,7 +7,7 @@ use codebutler_crds::wire::TextMerge;
 use sha2::{Digest as _, Sha256};
 
 use super::side::{BranchSide, MetBranch, merges_before};
-use super::{current, words};
+use super::{current, messages};
 
 /// Longest summary, in characters, and Threads that it names of a kind.
 const MAX_SUMMARY: usize = 200;
@@ -127,7 +127,7 @@ fn find_word(
     let is_mail = told.is_none() && !met.symbols.is_empty() && merges_before(met.other, own);
     is_news.then(|| RadarNotice {
         key: format!("overlap-{name}-{kind}"),
-        text: words::describe_meeting(own, met, is_mail),
+        text: messages::describe_meeting(own, met, is_mail),
         of: vec![(name.clone(), met.text)],
         is_mail,
     })

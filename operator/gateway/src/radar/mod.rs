@@ -11,9 +11,9 @@
 mod contact;
 mod current;
 mod decide;
+mod messages;
 mod round;
 mod side;
-mod words;
 
 use std::collections::HashMap;
 use std::time::Duration;

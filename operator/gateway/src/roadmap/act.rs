@@ -18,7 +18,7 @@ use super::branches::is_settled;
 use super::child::{ChildState, child_name};
 use super::decide::{ItemStanding, RoadmapFacts, RoadmapStep, TRIES, WaitingReason};
 use super::origin::ItemOrigin;
-use super::{LookError, digest_day, shown};
+use super::{LookError, digest_day, messages};
 use crate::work::WorkServices;
 
 /// The key of the message that shows how it stands.
@@ -37,7 +37,7 @@ pub(super) async fn carry_out(
     let (run, base) = (facts.run, &repo.spec.git.branch);
     match step {
         RoadmapStep::Refuse(why) => {
-            let text = shown::describe_refusal(&why, facts.file, base);
+            let text = messages::describe_refusal(&why, facts.file, base);
             gateway.slack.notice(&key, &format!("roadmap-refused:{}", run.wanted), &text).await?;
             let wanted = &run.wanted;
             update_run(gateway, &key, |run| run.answered = Some(wanted.clone())).await
@@ -49,9 +49,9 @@ pub(super) async fn carry_out(
             // another key.
             let before = run.proposal.as_ref().map(|asked| format!("-{}", asked.ts));
             let id = format!("roadmap-{}-{digest}{}", run.wanted, before.unwrap_or_default());
-            let whole = shown::whole_items(facts.file, &items);
+            let whole = messages::whole_items(facts.file, &items);
             let draft = |file: Option<&str>| {
-                shown::roadmap_question(facts, &items, base, &repo.spec.limits, file)
+                messages::roadmap_question(facts, &items, base, &repo.spec.limits, file)
             };
             Ok(gateway.slack.ask_roadmap(&key, &id, &whole, draft).await?)
         }
@@ -87,7 +87,7 @@ pub(super) async fn carry_out(
             let text = format!(
                 "Item {} of the roadmap was approved with its acceptance criteria: a plan within them counts as approved. \
                  Whoever wants it otherwise writes here.",
-                shown::item_title(facts.file, &item)
+                messages::item_title(facts.file, &item)
             );
             gateway.slack.notice(&child, &format!("roadmap-approved:{plan}"), &text).await?;
             Ok(())
@@ -145,7 +145,7 @@ async fn look_back(
     let Some(lead) = lead.filter(|_| spec.enabled && facts.spent >= spec.min_cost) else {
         return Ok(());
     };
-    let text = shown::look_back_request(facts);
+    let text = messages::look_back_request(facts);
     let id = format!("roadmap-learn:{}", facts.run.wanted);
     Ok(gateway.slack.remark(key, &id, &text, &lead).await?)
 }
@@ -158,7 +158,7 @@ pub(super) async fn tell_ready(
     link: impl Fn(&str) -> Option<String>,
 ) -> Result<(), LookError> {
     let Some(newest) = facts.untold_ready() else { return Ok(()) };
-    let text = shown::describe_ready(facts, link);
+    let text = messages::describe_ready(facts, link);
     gateway.slack.alert(key, &format!("roadmap-ready:{newest}"), &text).await?;
     step::point("people are told what is ready");
     update_run(gateway, key, |run| run.told = run.told.clone().max(Some(newest.clone()))).await
@@ -176,7 +176,7 @@ pub(super) async fn tell_lost_base(
     };
     let Some(child) = facts.children.get(&item.id) else { return Ok(()) };
     let thread = ThreadKey { namespace: key.namespace.clone(), name: child.thread.clone() };
-    let text = shown::describe_lost_base(&shown::item_title(facts.file, &gone));
+    let text = messages::describe_lost_base(&messages::item_title(facts.file, &gone));
     Ok(gateway.slack.alert(&thread, &format!("stack-lost:{gone}"), &text).await?)
 }
 
@@ -280,7 +280,7 @@ fn thread_of(
     let name = child_name(&parent.spec.repo, &parent.name_any(), &item.id);
     let spec = ThreadSpec {
         repo: parent.spec.repo.clone(),
-        prompt: Some(shown::item_prompt(item)),
+        prompt: Some(messages::item_prompt(item)),
         parent: Some(parent.name_any()),
         item: Some(item.id.clone()),
         requested_by: Some(by.to_owned()),

@@ -1,7 +1,7 @@
 //! A repository's roadmap carried out unattended, by the harness and no model: each item becomes a Thread of its
 //! own, and what waits for it begins when it is merged. One gateway does, the one that serves agents.
 //!
-//! [`decide`] says what is to be done, [`child`] how an item's Thread stands, [`shown`] what people read: all
+//! [`decide`] says what is to be done, [`child`] how an item's Thread stands, [`messages`] what people read: all
 //! pure. Here it is read and carried out. Each step has a key by which it is found again (a Thread's name, a
 //! message's), so that it can be begun anew at any time.
 
@@ -10,10 +10,10 @@ mod branches;
 pub mod child;
 pub mod decide;
 mod mark;
+mod messages;
 mod noted;
 mod origin;
 mod orphan;
-mod shown;
 pub mod stack;
 mod upkeep;
 
@@ -304,7 +304,7 @@ impl RoadmapCache {
         };
         let page = gateway.context.pages.as_ref();
         let page = page.map(|pages| format!("{pages}/{}/{}/roadmap", key.namespace, key.name));
-        let text = shown::roadmap_dashboard(facts, page.as_deref(), link);
+        let text = messages::roadmap_dashboard(facts, page.as_deref(), link);
         let known = self.shown.get(key);
         if known.is_none_or(|(at, old)| *old != text && at.elapsed() > EDIT) {
             gateway.slack.show(key, act::DASHBOARD, &text).await?;
@@ -317,7 +317,7 @@ impl RoadmapCache {
             return Ok(());
         }
         for item in &facts.run.items {
-            let Some((id, words)) = shown::describe_blocked(facts, item, link) else { continue };
+            let Some((id, words)) = messages::describe_blocked(facts, item, link) else { continue };
             let told = (key.clone(), id);
             if !self.told.contains(&told) {
                 gateway.slack.alert(key, &told.1, &words).await?;
@@ -343,9 +343,9 @@ impl RoadmapCache {
         threads: &BTreeMap<String, Arc<Thread>>,
     ) {
         let run = facts.run;
-        let all = (String::new(), shown::run_event(run, facts.budget));
+        let all = (String::new(), messages::run_event(run, facts.budget));
         let items = run.items.iter().zip(0..).map(|(item, place)| {
-            let shown = shown::item_event(facts, place, item);
+            let shown = messages::item_event(facts, place, item);
             (item.id.clone(), HistoryEvent::RoadmapItem(shown))
         });
         let changed = |(id, event): &(String, HistoryEvent)| {

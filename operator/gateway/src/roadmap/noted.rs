@@ -8,7 +8,7 @@ use codebutler_roadmap::{ItemField, ItemStatus, RoadmapFile};
 
 use super::PATH;
 use super::decide::{ItemStanding, WaitingReason, is_held_reason};
-use super::shown::describe_reason;
+use super::messages::describe_reason;
 
 /// Longest reason, in characters.
 const REASON: usize = 200;

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 
 use super::child::{ChildState, child_name};
 use super::decide::ItemChild;
-use super::shown::item_prompt;
+use super::messages::item_prompt;
 
 /// Origin of a roadmap's items.
 pub(super) struct ItemOrigin<'a> {

@@ -2,12 +2,12 @@
 //! the harness and no model; one gateway does, the one that serves agents.
 //!
 //! [`engine`] says what comes next and is tried on a thousand random trains; [`host`] is what it is about:
-//! GitHub, the gateway's copy, the Threads. [`ready`] says what is asked about, [`shown`] what people read.
+//! GitHub, the gateway's copy, the Threads. [`ready`] says what is asked about, [`messages`] what people read.
 
 mod engine;
 mod host;
+mod messages;
 mod ready;
-mod shown;
 mod verdict;
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use kube::ResourceExt as _;
 
 use self::engine::{TrainProgress, advance_train};
 use self::host::{HostCache, RepoHost, TrainError};
-use self::shown::ShownPull;
+use self::messages::ShownPull;
 use crate::work::WorkServices;
 
 /// Interval between two looks at a train.
@@ -184,7 +184,7 @@ impl TrainCache {
         }
         let links = &self.links;
         let shown = |car: &TrainCar| find_pull(gateway, &key.namespace, car, links);
-        let text = shown::train_dashboard(train, &repo.spec.git.branch, shown);
+        let text = messages::train_dashboard(train, &repo.spec.git.branch, shown);
         if self.shown.get(key) == Some(&text) {
             return Ok(());
         }

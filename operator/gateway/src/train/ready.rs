@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
 use super::host::{TrainError, why_gone};
-use super::shown::{self, ReadyPull, ShownPull};
+use super::messages::{self, ReadyPull, ShownPull};
 use super::{is_open, other_train};
 use crate::parts;
 use crate::steering::SteeringSearch;
@@ -44,7 +44,7 @@ pub(super) async fn ask_train(
     }
     let (ready, others) = find_ready(gateway, repo, github, parent).await?;
     if ready.is_empty() {
-        let text = shown::describe_nothing(&others);
+        let text = messages::describe_nothing(&others);
         return answer_wish(gateway, &key, train, (REFUSED, &text)).await;
     }
     let cars: Vec<TrainCar> = ready.iter().map(|one| one.car.clone()).collect();
@@ -54,7 +54,7 @@ pub(super) async fn ask_train(
         let url = thread.status.as_ref()?.pull_request.as_ref()?.url.clone();
         Some(ShownPull { url, place: None })
     };
-    let text = shown::merging_question(&ready, &others, &repo.spec.git.branch, show);
+    let text = messages::merging_question(&ready, &others, &repo.spec.git.branch, show);
     let heads: Vec<&str> = cars.iter().map(|car| car.head.as_str()).collect();
     let digest = hex::encode(&Sha256::digest(heads.join("\n"))[..6]);
     let id = format!("train-{}-{digest}", train.wanted);

@@ -7,12 +7,12 @@ use std::path::Path;
 const LIST: [(&str, &str, &str); 22] = [
     (
         "orders behind what a question shows",
-        "operator/gateway/src/parts/shown.rs",
+        "operator/gateway/src/parts/messages.rs",
         "the_question_has_all_of_every_request",
     ),
     (
         "items that no question names",
-        "operator/gateway/src/roadmap/shown/tests.rs",
+        "operator/gateway/src/roadmap/messages/tests.rs",
         "a_question_records_what_it_names_and_attaches_the_whole",
     ),
     (
@@ -57,7 +57,7 @@ const LIST: [(&str, &str, &str); 22] = [
     ),
     (
         "the same in a merge train",
-        "operator/gateway/src/train/shown.rs",
+        "operator/gateway/src/train/messages.rs",
         "people_see_what_they_decide_about",
     ),
     (
