@@ -219,7 +219,7 @@ async fn look_after(gateway: &SharedGateway, args: &GatewayArgs, endpoint: &Hold
         &gateway.mcp.sessions,
         &gateway.work.shutdown,
     ));
-    let seeking = Box::pin(web::run_search_standing(
+    let seeking = Box::pin(web::run_search_conditions(
         &gateway.work.context,
         &gateway.work.conditions,
         &gateway.work.shutdown,

@@ -4,13 +4,13 @@
 //! One gateway looks at clocks and at GitHub, the one that serves agents; deliveries come to whichever is asked.
 
 mod clocks;
+mod comment;
+mod commented;
 pub mod deliveries;
 mod issue;
 mod labelled;
 mod poll;
 mod record;
-mod remark;
-mod remarked;
 mod schedule;
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use kube::runtime::events::{Recorder, Reporter};
 use parking_lot::Mutex;
 
-use super::{StartError, WorkServices, labelled, remarked, warn_repo};
+use super::{StartError, WorkServices, commented, labelled, warn_repo};
 
 /// Interval at which Repos are chosen that are due for a poll.
 const EVERY: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl PolledSource {
     async fn look_at(self, gateway: &WorkServices, repo: &Repo) -> Result<(), StartError> {
         match self {
             Self::Issues => labelled::look_at(gateway, repo).await,
-            Self::Comments => remarked::look_at(gateway, repo).await,
+            Self::Comments => commented::look_at(gateway, repo).await,
         }
     }
 

@@ -40,7 +40,7 @@ pub use self::found::FoundPages;
 pub use self::robots::RobotsCache;
 use self::search::ChosenSearch;
 pub use self::search::{
-    SearchEngine, SearchOptions, SearchProvider, check_query, run_search_standing,
+    SearchEngine, SearchOptions, SearchProvider, check_query, run_search_conditions,
 };
 use self::services::EgressServices;
 

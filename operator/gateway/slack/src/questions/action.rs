@@ -2,7 +2,7 @@
 //! it does itself; [`shown`] renders it.
 
 pub mod shown;
-pub mod standing;
+pub mod thread_approval;
 
 use codebutler_crds::thread::{ActionApproval, ApprovalAnswer, PendingItem, SettledQuestion};
 use codebutler_crds::wire::{ActionChoice, ApprovalState, PendingDecision};
@@ -224,7 +224,7 @@ fn give_answer(
         if let Some(settled) = status.settled.iter_mut().find(|one| one.ts == question.ts) {
             settled.choice = Some(ALWAYS.to_owned());
         }
-        standing::grant_thread(status, &question, user, now);
+        thread_approval::grant_thread(status, &question, user, now);
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Web search by a search service: the one that the Repo names, or else the installation's. [`service`] knows how each
-//! is asked and what it answers, [`error`] and [`limit`] what is wrong where it does not, and [`standing`] has Repos say
-//! whether theirs can be used.
+//! is asked and what it answers, [`error`] and [`limit`] what is wrong where it does not. [`condition`] reports on each
+//! Repo whether its service can be used.
 
+mod condition;
 mod error;
 mod limit;
 mod service;
-mod standing;
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use http::{HeaderName, HeaderValue};
 use kube::ResourceExt as _;
 use url::Url;
 
+pub(super) use self::condition::note_search;
+pub use self::condition::run_search_conditions;
 use self::error::{SearchError, SearchSubject, judge_answer};
 use self::service::WrongBase;
-pub(super) use self::standing::note_search;
-pub use self::standing::run_search_standing;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum bytes of an answer, and of a refusal.

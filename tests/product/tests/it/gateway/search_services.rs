@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use codebutler_crds::{NanoUsd, Repo};
-use codebutler_gateway::web::{SearchOptions, SearchProvider, run_search_standing};
+use codebutler_gateway::web::{SearchOptions, SearchProvider, run_search_conditions};
 use codebutler_testbed::models::ModelScript;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
@@ -121,7 +121,7 @@ impl World {
     fn keep_search_standing(&self) -> AbortOnDropHandle<()> {
         let egress = Arc::clone(&self.gateway.egress);
         AbortOnDropHandle::new(tokio::spawn(async move {
-            run_search_standing(&egress.context, &egress.conditions, &egress.shutdown).await;
+            run_search_conditions(&egress.context, &egress.conditions, &egress.shutdown).await;
         }))
     }
 

@@ -22,7 +22,7 @@ use crate::outbound::uploads;
 use crate::people::mentions;
 use crate::questions::action::shown::{ActionShown, WholeAction};
 use crate::questions::action::{
-    KIND, STANDING, add_question, hand_out, has_room, is_late, shown, standing,
+    KIND, STANDING, add_question, hand_out, has_room, is_late, shown, thread_approval,
 };
 
 /// Interval at which the watch cache is polled while nobody has answered.
@@ -100,8 +100,8 @@ async fn standing_yes(
     }
     let is_over = thread.spec.state == ThreadState::Closed || thread.is_going();
     let status = thread.status.as_ref().filter(|_| !is_over);
-    let given = standing::request_words(request)
-        .and_then(|words| standing::find_standing(status?, &words, users).cloned());
+    let given = thread_approval::request_words(request)
+        .and_then(|words| thread_approval::find_standing(status?, &words, users).cloned());
     let Some(given) = given else { return Ok(None) };
     let refusal = match inner.standing_refusal(&caller.repo, &given.by).await {
         Ok(refusal) => refusal,
@@ -114,7 +114,8 @@ async fn standing_yes(
         return Ok(None);
     }
     let question = build_approval(caller, request, id, given.ts.clone(), Timestamp::now(), 0);
-    let answer = |status: &mut ThreadStatus| standing::answer_for_thread(status, &question, users);
+    let answer =
+        |status: &mut ThreadStatus| thread_approval::answer_for_thread(status, &question, users);
     let answered = inner.threads.try_update(&caller.key(), answer).await;
     let (_, stands) = answered.map_err(|error| explain_unwritten(&error))?;
     Ok(stands.then_some(given.by))
@@ -204,7 +205,7 @@ async fn post_action(
     let masked = mask_request(inner, caller, request);
     let _turn = inner.posting.lock(&key).await;
     let whole = post_whole(inner, caller, thread, request, &masked).await?;
-    let for_thread = standing::request_words(request).is_some();
+    let for_thread = thread_approval::request_words(request).is_some();
     let question = shown::show_question(&masked, &mentions::people_of(thread), for_thread, &whole);
     let outgoing = action_outgoing(caller, thread, request, (KIND, &question))?;
     let sent = match post::post_once(inner, &outgoing).await {
@@ -273,7 +274,7 @@ fn build_approval(
         by: None,
         said: None,
         used: false,
-        words: standing::request_words(request),
+        words: thread_approval::request_words(request),
         standing: false,
     }
 }

@@ -209,13 +209,19 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
         ..question("l", "5.000000")
     };
     // Whoever said so may not any more.
-    assert_eq!(standing::answer_for_thread(&mut status, &again, &["U2".to_owned()]), Ok(false));
+    assert_eq!(
+        thread_approval::answer_for_thread(&mut status, &again, &["U2".to_owned()]),
+        Ok(false)
+    );
     let other = ActionApproval { words: Some("xx".to_owned()), ..again.clone() };
-    assert_eq!(standing::answer_for_thread(&mut status, &other, &[]), Ok(false));
+    assert_eq!(thread_approval::answer_for_thread(&mut status, &other, &[]), Ok(false));
     let once = ActionApproval { words: None, ..again.clone() };
-    assert_eq!(standing::answer_for_thread(&mut status, &once, &[]), Ok(false));
+    assert_eq!(thread_approval::answer_for_thread(&mut status, &once, &[]), Ok(false));
     for _ in 0..2 {
-        assert_eq!(standing::answer_for_thread(&mut status, &again, &["U1".to_owned()]), Ok(true));
+        assert_eq!(
+            thread_approval::answer_for_thread(&mut status, &again, &["U1".to_owned()]),
+            Ok(true)
+        );
     }
     assert_eq!(status.approvals.len(), 2);
     let (state, by) = hand_out(&mut status, "pm:l", "aa", at(11)).unwrap();
@@ -226,7 +232,7 @@ fn a_yes_for_the_thread_answers_the_same_words_until_it_is_taken_back() {
     crate::inbound::message_outcome::stop_runs(&mut status, &ts("7.000000"), "U2").unwrap();
     assert!(status.standing.is_empty());
     let third = ActionApproval { id: "pm:m".to_owned(), ..again };
-    assert_eq!(standing::answer_for_thread(&mut status, &third, &[]), Ok(false));
+    assert_eq!(thread_approval::answer_for_thread(&mut status, &third, &[]), Ok(false));
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn words_give_it_and_what_has_no_words_gets_a_yes_for_once() {
     let mut many = ThreadStatus::default();
     for n in 0..40 {
         let one = ActionApproval { words: Some(n.to_string()), ..question("k", "5.000000") };
-        standing::grant_thread(&mut many, &one, "U1", at(n));
+        thread_approval::grant_thread(&mut many, &one, "U1", at(n));
     }
     assert_eq!((many.standing.len(), &*many.standing[0].words), (16, "24"));
 }
@@ -255,10 +261,10 @@ fn a_yes_for_the_thread_ends_with_its_givers_membership() {
     let mut status = asked(&[question("k", "5.000000")]);
     take(&mut status, ("5.000000", ActionAnswer::Always, "U1"), at(10)).unwrap();
     let other = ActionApproval { words: Some("xx".to_owned()), ..question("l", "6.000000") };
-    standing::grant_thread(&mut status, &other, "U2", at(11));
+    thread_approval::grant_thread(&mut status, &other, "U2", at(11));
     threads::revoke_allowances_of(&mut status, "U1");
     assert_eq!(status.standing.iter().map(|one| &*one.by).collect::<Vec<_>>(), ["U2"]);
     // Back again, they are asked again.
     let again = ActionApproval { id: "pm:m".to_owned(), ..question("m", "7.000000") };
-    assert_eq!(standing::answer_for_thread(&mut status, &again, &[]), Ok(false));
+    assert_eq!(thread_approval::answer_for_thread(&mut status, &again, &[]), Ok(false));
 }

@@ -45,7 +45,7 @@ impl JudgedState {
 type LastJudgement = (JudgedState, Option<i64>);
 
 /// Keeps the condition true to what Repos and Secrets say, until the gateway stops.
-pub async fn run_search_standing(
+pub async fn run_search_conditions(
     context: &GatewayContext,
     conditions: &ConditionWriter,
     shutdown: &CancellationToken,

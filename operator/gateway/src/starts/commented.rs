@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 
 use super::record::{self, BegunWork};
 use super::{
-    PATIENCE, StartError, ThreadOrigin, WorkServices, ensure_thread, is_open, remark, thread_of,
+    PATIENCE, StartError, ThreadOrigin, WorkServices, comment, ensure_thread, is_open, thread_of,
 };
 
 /// Comments are listed late and in no order: those of this long before the newest one are looked at again.
@@ -55,7 +55,7 @@ pub(super) async fn look_at(gateway: &WorkServices, repo: &Repo) -> Result<(), S
     for command in new.take(MOST) {
         let begun = match members.contains(&command.author) {
             true if is_told(gateway, repo, command.number) => Ok(None),
-            true => begin_remarked(gateway, repo, &github, command).await.map(|()| Some("eyes")),
+            true => begin_commented(gateway, repo, &github, command).await.map(|()| Some("eyes")),
             false => Ok(Some("confused")),
         };
         match begun {
@@ -104,7 +104,7 @@ fn is_told(gateway: &WorkServices, repo: &Repo, number: u64) -> bool {
     })
 }
 
-async fn begin_remarked(
+async fn begin_commented(
     gateway: &WorkServices,
     repo: &Repo,
     github: &GitHub,
@@ -113,11 +113,11 @@ async fn begin_remarked(
     let prompt = match command.place {
         CommandPlace::Issue => {
             let issue = github.issue(command.number).await?;
-            remark::about_issue(command, &issue)
+            comment::about_issue(command, &issue)
         }
         CommandPlace::Pull | CommandPlace::Line(..) => {
             let (title, body, files) = github.described(command.number).await?;
-            remark::about_pull(command, (&title, &body), &files)
+            comment::about_pull(command, (&title, &body), &files)
         }
     };
     let kind = if matches!(command.place, CommandPlace::Line(..)) { "line" } else { "said" };
