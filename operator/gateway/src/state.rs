@@ -18,9 +18,9 @@ use codebutler_gateway_core::personal::PersonalNotices;
 use codebutler_gateway_core::pulse::AgentHeartbeats;
 use codebutler_gateway_core::threads::ThreadWriter;
 use codebutler_gateway_core::threads::keyed::KeyedLocks;
-use codebutler_git::BranchDesk;
+use codebutler_git::BranchFacts;
+use codebutler_git::host_report::HostReports;
 use codebutler_git::mirror::RepoMirrors;
-use codebutler_git::outcome::HostOutcomes;
 use codebutler_git::services::GitServices;
 use codebutler_mcp_servers::ask::SignInAsks;
 use codebutler_mcp_servers::bridges::{BridgeDesk, BridgeServices, StartPatience};
@@ -95,11 +95,11 @@ impl GatewayBase {
         let context = &self.context.of_shard(shard);
         let (calls, shutdown) = (TaskGroup::default(), self.shutdown.child_token());
         let ledger = Ledger::new(context.clone(), threads.clone(), metrics.clone());
-        let branches = Arc::<BranchDesk>::default();
+        let branches = Arc::<BranchFacts>::default();
         let notices: Arc<dyn ThreadNotices> = Arc::new(slack.clone());
         let consent: Arc<dyn EffectConsent> =
             Arc::new(SlackConsent::new(slack.clone(), threads.clone()));
-        let outcomes = HostOutcomes::new(context.clone(), conditions.clone(), Arc::clone(&notices));
+        let outcomes = HostReports::new(context.clone(), conditions.clone(), Arc::clone(&notices));
         let gate = CallerGate {
             bodies: BodyBudget::within(cgroup::memory_limit()),
             identity: self.identity.of_shard(shard),
@@ -196,7 +196,7 @@ impl GatewayBase {
         &self,
         context: &GatewayContext,
         models: &Arc<ModelServices>,
-        (consent, outcomes): (&Arc<dyn EffectConsent>, &HostOutcomes),
+        (consent, outcomes): (&Arc<dyn EffectConsent>, &HostReports),
         pods: Arc<dyn PodLinks>,
     ) -> McpServers {
         let (context, metrics, tasks) =

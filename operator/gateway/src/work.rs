@@ -12,7 +12,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_gateway_core::threads::ThreadWriter;
-use codebutler_git::BranchDesk;
+use codebutler_git::BranchFacts;
 use codebutler_git::services::GitServices;
 use codebutler_models::budget::Ledger;
 use codebutler_runtime::tasks::TaskGroup;
@@ -35,7 +35,7 @@ pub struct WorkServices {
     /// Copies of repositories, and what is done in them.
     pub git: Arc<GitServices>,
     /// Queue of Repos whose branches are to be compared, and cache of the results.
-    pub branches: Arc<BranchDesk>,
+    pub branches: Arc<BranchFacts>,
     /// Asks people before an effect.
     pub consent: Arc<dyn EffectConsent>,
     /// Metrics that the gateway exports.

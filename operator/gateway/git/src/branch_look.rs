@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::command::{CommandError, GitRepository};
+use super::commit_text::{MOST_NAMED, NamedCommit, harmless, name_commits, short_id};
 use super::graft::contains;
 use super::host::RemoteRefs;
-use super::named::{MOST_NAMED, NamedCommit, harmless, name_commits, short_id};
 use super::removed::{self, BranchLoss};
 use super::survey::RemoteView;
 use crate::services::GitServices;

@@ -9,8 +9,8 @@ use codebutler_gateway_core::redact::SecretRedactor;
 use jiff::Timestamp;
 
 use super::command::{CommandError, GitRepository};
+use super::commit_text::{MOST_NAMED, NamedCommit, name_commits, short_id};
 use super::graft::{contains, is_known};
-use super::named::{MOST_NAMED, NamedCommit, name_commits, short_id};
 use super::removed;
 
 /// Commits that are looked for in a branch.

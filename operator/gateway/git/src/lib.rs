@@ -2,26 +2,28 @@
 //! brought up to date first; what they push is received into a [`quarantine`], judged by [`rules`], and
 //! only then passed on to the [`host`] with the Repo's credential.
 
+mod branch_changes;
+mod branch_facts;
 mod branch_look;
 mod cache;
 mod change;
 mod command;
+mod commit_text;
 mod confine;
 mod definitions;
-mod desk;
 mod fork;
 mod fork_look;
 #[cfg(test)]
 mod fuzz;
+mod git_warning;
 mod graft;
 pub mod guard;
 pub mod guides;
 mod host;
+pub mod host_report;
 mod lfs;
 mod merges;
 pub mod mirror;
-mod named;
-pub mod outcome;
 mod outline;
 mod pictures;
 pub mod pktline;
@@ -31,14 +33,12 @@ pub mod push;
 mod quarantine;
 mod reader;
 mod receive;
-mod remark;
 mod remote_base;
 mod removed;
 mod rules;
 mod serve;
 mod service;
 pub mod services;
-mod shown;
 pub mod steering;
 mod survey;
 #[cfg(test)]
@@ -68,9 +68,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::MissedTickBehavior;
 use tokio::time::error::Elapsed;
 
+pub use self::branch_changes::{ComparedCommits, ShownBranch};
+pub use self::branch_facts::BranchFacts;
 pub use self::change::BranchChange;
 pub use self::confine::allow_without_landlock;
-pub use self::desk::BranchDesk;
 pub use self::fork::RemovedFromBase;
 pub use self::fork_look::look_at_fork;
 use self::host::{GitHost, HostError};
@@ -81,7 +82,6 @@ use self::quarantine::ReceiveError;
 pub use self::receive::receive_pack;
 pub use self::serve::{info_refs, upload_pack};
 use self::services::GitServices;
-pub use self::shown::{ComparedCommits, ShownBranch};
 pub use self::survey::{BranchDistance, BranchSurvey, SurveyError};
 pub use self::train::{PushedBranch, TrainBench, TrainHead};
 pub use self::upkeep::{MadeMerge, UpkeepBench, UpkeepMerge};
@@ -150,7 +150,7 @@ async fn bench_of(
                 shared.conditions.git_fails(&repo, why).await;
             }
             Ok(_) => {
-                let remark = remark::git_remark(&shared.context, &repo);
+                let remark = git_warning::find_warning(&shared.context, &repo);
                 shared.conditions.git_works(&repo, remark).await;
             }
             Err(MirrorError::Host(error)) if error.is_about_repo() => {

@@ -18,9 +18,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::GitError;
 use super::confine::{GitConfinement, NO_LANDLOCK};
+use super::git_warning::find_warning;
 use super::host::{GitHost, HostError};
 use super::mirror::MirrorError;
-use super::remark::git_remark;
 use crate::services::GitServices;
 
 /// Time between two looks at the Repos: nobody is asked for it.
@@ -120,7 +120,7 @@ async fn probe_repo(
 async fn tell_answer(gateway: &GitServices, repo: &Repo, answer: Result<(), No>) -> bool {
     match answer {
         Ok(()) => {
-            let remark = git_remark(&gateway.context, repo);
+            let remark = find_warning(&gateway.context, repo);
             gateway.conditions.git_works(repo, remark).await
         }
         // A hiccup is no news about what was right.

@@ -24,10 +24,10 @@ use tokio_util::io::ReaderStream;
 use self::history::CommitTrees;
 pub(crate) use self::objects::ObjectReader;
 use super::command::{CommandError, GitRepository};
+use super::commit_text::BroughtBack;
 use super::confine::CommandBounds;
 use super::guard::PathGuard;
 use super::host::{RefUpdate, RemoteRefs};
-use super::named::BroughtBack;
 use super::removed;
 use super::rules::{self, FileChange, IncomingPush, NewCommit, PushViolation};
 

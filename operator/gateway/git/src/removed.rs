@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::command::{CommandError, GitRepository};
-use super::named::{BroughtBack, NamedCommit, harmless};
+use super::commit_text::{BroughtBack, NamedCommit, harmless};
 use super::rules::NewCommit;
 
 /// New commits that removed ones are looked for in, on either side.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codebutler_crds::wire::has_ci_words;
 use codebutler_gateway_core::redact::SecretRedactor;
 
+use super::commit_text::{BroughtBack, harmless, short_id};
 use super::guard::{GuardedReason, PathGuard};
-use super::named::{BroughtBack, harmless, short_id};
 
 /// Internal addresses belong into a repository's own configuration: they are no secret there.
 const HARMLESS_IN_FILES: &str = "internal-address";

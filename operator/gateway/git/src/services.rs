@@ -13,9 +13,9 @@ use codebutler_gateway_core::threads::keyed::KeyedLocks;
 use codebutler_runtime::tasks::TaskGroup;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::BranchDesk;
+use super::branch_facts::BranchFacts;
+use super::host_report::HostReports;
 use super::mirror::RepoMirrors;
-use super::outcome::HostOutcomes;
 
 /// Services of one term of the leader.
 pub struct GitServices {
@@ -28,7 +28,7 @@ pub struct GitServices {
     /// Copies of the Repos' repositories.
     pub mirrors: RepoMirrors,
     /// Cache of facts about branches, and the queue of Repos whose branches are to be compared.
-    pub branches: Arc<BranchDesk>,
+    pub branches: Arc<BranchFacts>,
     /// Locks by Thread: pictures of a Thread are pushed one at a time.
     pub pictures: KeyedLocks<ThreadKey>,
     /// Asks people before a push that the Repo wants approved.
@@ -36,7 +36,7 @@ pub struct GitServices {
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
     /// Reports how the Git host stands.
-    pub outcomes: HostOutcomes,
+    pub outcomes: HostReports,
     /// Counters and histograms of the gateway.
     pub metrics: GatewayMetrics,
     /// Work that has to end well even if its caller is gone.

@@ -43,7 +43,7 @@ use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::personal::PersonalNotices;
 use codebutler_gateway_core::speech::SpeechScribe;
 use codebutler_gateway_core::threads::ThreadWriter;
-use codebutler_git::outcome::HostOutcomes;
+use codebutler_git::host_report::HostReports;
 use codebutler_models::services::ModelServices;
 use codebutler_runtime::tasks::TaskGroup;
 
@@ -62,7 +62,7 @@ pub struct McpServers {
     /// Asks people before calls that need approval.
     pub consent: Arc<dyn EffectConsent>,
     /// Reports outcomes of the Git host, and has the redactor of a caller.
-    pub outcomes: HostOutcomes,
+    pub outcomes: HostReports,
     /// Knows which models see pictures.
     pub models: Arc<ModelServices>,
     /// Writes sounds down for models that do not hear.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codebutler_gateway_core::conditions::ConditionWriter;
 use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::metrics::GatewayMetrics;
-use codebutler_git::outcome::HostOutcomes;
+use codebutler_git::host_report::HostReports;
 use codebutler_runtime::tasks::TaskGroup;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ pub struct ModelServices {
     /// Talks to people about money.
     pub budget: Arc<dyn BudgetNotices>,
     /// Masks what may not leave.
-    pub outcomes: HostOutcomes,
+    pub outcomes: HostReports,
     pub metrics: GatewayMetrics,
     /// Requests that are no model calls: cut when another gateway serves agents.
     pub requests: TaskGroup,

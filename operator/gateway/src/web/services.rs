@@ -8,7 +8,7 @@ use codebutler_gateway_core::egress::ThreadEgress;
 use codebutler_gateway_core::metrics::GatewayMetrics;
 use codebutler_gateway_core::notices::ThreadNotices;
 use codebutler_gateway_core::searcher::WebSearcher;
-use codebutler_git::outcome::HostOutcomes;
+use codebutler_git::host_report::HostReports;
 use tokio_util::sync::CancellationToken;
 
 use super::cited::OpenedPages;
@@ -37,7 +37,7 @@ pub struct EgressServices {
     /// Posts lines of CodeButler's own.
     pub notices: Arc<dyn ThreadNotices>,
     /// Reports if the Git hosts of Repos can be worked with.
-    pub outcomes: HostOutcomes,
+    pub outcomes: HostReports,
     /// Metrics that the gateway exports.
     pub metrics: GatewayMetrics,
     /// Cancelled at the end of the term.

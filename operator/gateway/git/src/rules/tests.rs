@@ -1,7 +1,7 @@
 use codebutler_crds::policy::PolicySpec;
 
 use super::*;
-use crate::named::NamedCommit;
+use crate::commit_text::NamedCommit;
 
 fn token() -> String {
     ["ghp", &"a1B2".repeat(9)].join("_")

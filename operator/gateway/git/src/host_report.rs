@@ -13,17 +13,17 @@ use codebutler_gateway_core::notices::{ThreadNotices, report_problem};
 use codebutler_gateway_core::redact::SecretRedactor;
 use codebutler_gateway_core::thread_key::ThreadKey;
 
-use super::remark::git_remark;
+use super::git_warning::find_warning;
 
-/// Reports outcomes. Cheap to clone.
+/// Reports what calls to the Git host came to. Cheap to clone.
 #[derive(Clone)]
-pub struct HostOutcomes {
+pub struct HostReports {
     context: GatewayContext,
     conditions: ConditionWriter,
     notices: Arc<dyn ThreadNotices>,
 }
 
-impl HostOutcomes {
+impl HostReports {
     pub fn new(
         context: GatewayContext,
         conditions: ConditionWriter,
@@ -43,7 +43,7 @@ impl HostOutcomes {
     ) -> Result<T, ApiError> {
         match &outcome {
             Ok(_) => {
-                let remark = git_remark(&self.context, &caller.repo);
+                let remark = find_warning(&self.context, &caller.repo);
                 self.conditions.git_works(&caller.repo, remark).await;
             }
             Err(error) if error.is_about_repo() => {

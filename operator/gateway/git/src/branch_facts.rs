@@ -17,7 +17,7 @@ const MOST_KEPT: usize = 20_000;
 
 /// Queue of Repos to look at and cache of facts about commits. Cheap to share.
 #[derive(Default)]
-pub struct BranchDesk {
+pub struct BranchFacts {
     touched: Mutex<BTreeSet<(String, String)>>,
     wake: Notify,
     /// Changes of branches, by base and tip.
@@ -31,7 +31,7 @@ pub struct BranchDesk {
     merges: Mutex<HashMap<(String, String), TriedMerge>>,
 }
 
-impl BranchDesk {
+impl BranchFacts {
     /// Queues a Repo whose branches are to be compared soon: something was pushed or merged.
     pub fn touch(&self, repo: &Repo) {
         lock(&self.touched).insert((repo.namespace().unwrap_or_default(), repo.name_any()));
