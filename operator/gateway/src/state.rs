@@ -23,11 +23,11 @@ use codebutler_git::host_report::HostReports;
 use codebutler_git::mirror::RepoMirrors;
 use codebutler_git::services::GitServices;
 use codebutler_mcp_servers::ask::SignInAsks;
-use codebutler_mcp_servers::bridges::{BridgeDesk, BridgeServices, StartPatience};
+use codebutler_mcp_servers::bridges::{BridgeServices, StartPatience, WaitingBridges};
 use codebutler_mcp_servers::call::{CallBook, ToolForms};
 use codebutler_mcp_servers::pods::BridgedPods;
 use codebutler_mcp_servers::{
-    ListStore, McpServers, PodLinks, SessionPool, SessionWays, TroubleDesk,
+    ListStore, McpServers, PodLinks, ProblemNotices, SessionPool, SessionWays,
 };
 use codebutler_models::budget::Ledger;
 use codebutler_models::services::ModelServices;
@@ -140,7 +140,7 @@ impl GatewayBase {
         };
         let bridges = Arc::new(BridgeServices {
             context: context.clone(),
-            desk: BridgeDesk::default(),
+            waiting: WaitingBridges::default(),
             patience: StartPatience::default(),
             revisions: Arc::default(),
             shutdown: shutdown.clone(),
@@ -202,7 +202,7 @@ impl GatewayBase {
         let (context, metrics, tasks) =
             (context.clone(), self.metrics.clone(), TaskGroup::default());
         let people: Arc<dyn PersonalNotices> = Arc::new(self.slack.clone());
-        let trouble = TroubleDesk::new(Arc::new(self.slack.clone()), tasks.clone());
+        let trouble = ProblemNotices::new(Arc::new(self.slack.clone()), tasks.clone());
         let ways = SessionWays {
             context: context.clone(),
             pods,

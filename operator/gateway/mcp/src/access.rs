@@ -10,7 +10,7 @@ use codebutler_mcp::tools::{NamePatterns, PatternError, ToolFilter};
 
 use super::McpServers;
 use super::choose::{allow_server, choose_for_role};
-use super::place::ServerPlace;
+use super::session_key::ServerPlace;
 
 /// Patterns of a role for names of tools.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::McpServers;
 use super::link::LinkError;
-use super::place::ServerPlace;
+use super::session_key::ServerPlace;
 use super::sign_in::{
     PersonalLink, ServerGrant, SignInAsker, SignInError, begin_sign_in, has_right,
 };

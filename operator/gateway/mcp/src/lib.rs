@@ -14,24 +14,24 @@ pub mod call;
 mod check;
 pub mod choose;
 mod dialer;
+mod health_check;
 pub mod link;
 mod list_store;
-mod look;
 pub mod offer;
-pub mod place;
 pub mod pods;
 pub mod probe;
+mod problem_notices;
 mod progress;
 mod questions;
 pub mod reads;
 mod refusal;
 mod result;
+pub mod session_key;
 pub mod sessions;
 pub mod sign_in;
 mod status;
 #[cfg(test)]
 mod testing;
-mod trouble;
 mod turned_away;
 mod words;
 
@@ -49,9 +49,9 @@ use codebutler_runtime::tasks::TaskGroup;
 
 pub use self::link::{LinkError, OpenedLink, PodLinks};
 pub use self::list_store::ListStore;
-pub use self::place::{ServerPlace, SessionKey};
+pub use self::problem_notices::ProblemNotices;
+pub use self::session_key::{ServerPlace, SessionKey};
 pub use self::sessions::{ServerList, SessionPool, SessionWays};
-pub use self::trouble::TroubleDesk;
 
 /// Services of one term of the leader.
 pub struct McpServers {

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::bridges::ServerSecrets;
 use super::dialer::SessionDialer;
-use super::place::ServerPlace;
+use super::session_key::ServerPlace;
 use super::sign_in::{ServerGrant, SignedDialer};
 
 /// Failure to reach a server.

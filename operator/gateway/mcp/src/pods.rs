@@ -9,7 +9,7 @@ use crate::bridges::{
     BridgeServices, PodLink, PodLinkError, ServerSecrets, find_new_secrets, has_pod, keep_pod,
     open_pod_link, release_pod,
 };
-use crate::place::ServerPlace;
+use crate::session_key::ServerPlace;
 use crate::{LinkError, OpenedLink, PodLinks};
 
 /// Opens sessions with servers in pods.

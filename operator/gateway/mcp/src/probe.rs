@@ -1,5 +1,5 @@
-//! Looks at each server of each Repo in the background: when it is new, when its entry or one of its Secrets has
-//! changed, and every few minutes. One failed look is no news about a server that worked; two are.
+//! Checks each server of each Repo in the background: when it is new, when its entry or one of its Secrets has
+//! changed, and every few minutes. One failed check is no news about a server that worked; two are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,26 +22,26 @@ use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::choose::read_choice;
-use super::look::{FailureKind, ServerOutcome, ServerSight, look_at_server, mask_words};
-use super::place::ServerPlace;
+use super::health_check::{FailureKind, ServerHealth, ServerOutcome, check_health, mask_words};
+use super::session_key::ServerPlace;
 use super::sessions::SessionPool;
 use super::status::{ServerStanding, ServersState, publish_servers, recall_outcome};
 
-/// Time between two rounds over the Repos, in which servers are looked at only if they are due.
+/// Time between two rounds over the Repos, in which servers are checked only if they are due.
 const ROUND: Duration = Duration::from_secs(2);
-/// Time between two looks at a server that answers.
+/// Time between two checks of a server that answers.
 const EVERY: Duration = Duration::from_mins(5);
-/// Time before a server that failed is looked at again, at first and at last.
+/// Time before a server that failed is checked again, at first and at last.
 const FIRST: Duration = Duration::from_secs(3);
 const LAST: Duration = Duration::from_mins(5);
-/// Time limit of one look at a server.
+/// Time limit of one check of a server.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Failed looks in a row after which a server counts as away.
+/// Failed checks in a row after which a server counts as away.
 const FAILURES: u32 = 2;
-/// Servers that are looked at side by side.
+/// Servers that are checked side by side.
 const AT_ONCE: usize = 8;
 
-/// Looks until the gateway stops.
+/// Checks servers until the gateway stops.
 pub async fn run_server_probe(
     context: &GatewayContext,
     conditions: &ConditionWriter,
@@ -52,7 +52,7 @@ pub async fn run_server_probe(
         context,
         conditions,
         sessions,
-        looks: HashMap::new(),
+        checks: HashMap::new(),
         ready: HashMap::new(),
         running: JoinSet::new(),
         choosing: HashSet::new(),
@@ -64,7 +64,7 @@ pub async fn run_server_probe(
     loop {
         let step = async {
             tokio::select! {
-                _ = ticks.tick() => probe.begin_looks().await,
+                _ = ticks.tick() => probe.begin_checks().await,
                 Some(done) = probe.running.join_next() => probe.keep_outcome(done).await,
             }
         };
@@ -76,29 +76,29 @@ pub async fn run_server_probe(
 
 /// Server of a Repo, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct LookKey {
+struct CheckKey {
     repo: RepoKey,
     server: String,
 }
 
-/// The state of a server, as looks have found it.
-struct ServerLook {
+/// The state of a server, as checks have found it.
+struct ServerCheck {
     /// Hash of the entry and of the revisions of its Secrets.
     fingerprint: String,
     /// Time at which a change of the entry or of a Secret was noticed, if it was: findings of earlier sessions are
     /// void.
     changed: Option<Instant>,
-    /// Time at which the last look began, or ended if it has.
+    /// Time at which the last check began, or ended if it has.
     at: Option<Instant>,
     is_running: bool,
-    /// Number of failed looks in a row.
+    /// Number of failed checks in a row.
     failures: u32,
     outcome: Option<ServerOutcome>,
     /// Values of Secrets that the server has.
     secrets: Vec<String>,
 }
 
-impl ServerLook {
+impl ServerCheck {
     fn new(fingerprint: String) -> Self {
         Self {
             fingerprint,
@@ -114,7 +114,7 @@ impl ServerLook {
     fn is_due(&self) -> bool {
         let Some(at) = self.at else { return true };
         let wait = match self.failures {
-            // A look that never ends is one that panicked.
+            // A check that never ends is one that panicked.
             _ if self.is_running => PATIENCE * 2,
             0 => EVERY,
             failures => FIRST.saturating_mul(1 << (failures - 1).min(8)).min(LAST),
@@ -140,25 +140,25 @@ impl ServerLook {
 
 /// An asynchronous task of the probe that ended.
 enum EndedTask {
-    Look(EndedLook),
+    Check(EndedCheck),
     /// The choice of a repository was read, or can't be.
     Choice(RepoKey),
     Nothing,
 }
 
-/// A look that has ended, with what it found.
-struct EndedLook {
-    key: LookKey,
+/// A check that has ended, with what it found.
+struct EndedCheck {
+    key: CheckKey,
     fingerprint: String,
-    sight: ServerSight,
+    health: ServerHealth,
 }
 
 struct ServerProbe<'a> {
     context: &'a GatewayContext,
     conditions: &'a ConditionWriter,
-    /// Keeps the lists that looks read: no role waits for them.
+    /// Keeps the lists that checks read: no role waits for them.
     sessions: &'a SessionPool,
-    looks: HashMap<LookKey, ServerLook>,
+    checks: HashMap<CheckKey, ServerCheck>,
     /// The condition of each Repo as it was written last.
     ready: HashMap<RepoKey, ServersState>,
     running: JoinSet<EndedTask>,
@@ -169,7 +169,7 @@ struct ServerProbe<'a> {
 }
 
 impl ServerProbe<'_> {
-    async fn begin_looks(&mut self) {
+    async fn begin_checks(&mut self) {
         let context = self.context;
         let repos = context.own_repos().into_iter();
         let repos: Vec<Arc<Repo>> =
@@ -181,7 +181,7 @@ impl ServerProbe<'_> {
                 .get(repo)
                 .is_some_and(|repo| repo.spec.mcp_servers.iter().any(|spec| spec.name == server))
         };
-        self.looks.retain(|key, _| is_named(&key.repo, &key.server));
+        self.checks.retain(|key, _| is_named(&key.repo, &key.server));
         self.ready.retain(|key, _| known.contains_key(key));
         self.choosing.retain(|key| known.contains_key(key));
         context.mcp.keep_only(|key| known.contains_key(key), is_named);
@@ -191,7 +191,7 @@ impl ServerProbe<'_> {
             }
             self.learn_choice(repo);
             for spec in &repo.spec.mcp_servers {
-                self.begin_look(repo, spec).await;
+                self.begin_check(repo, spec).await;
             }
             self.publish(repo).await;
         }
@@ -214,34 +214,34 @@ impl ServerProbe<'_> {
         });
     }
 
-    async fn begin_look(&mut self, repo: &Arc<Repo>, spec: &McpServerSpec) {
+    async fn begin_check(&mut self, repo: &Arc<Repo>, spec: &McpServerSpec) {
         let context = self.context;
         let fingerprint = take_fingerprint(repo, spec, &self.revisions(repo, spec).await);
-        let key = LookKey { repo: RepoKey::from(&**repo), server: spec.name.clone() };
-        let look =
-            self.looks.entry(key.clone()).or_insert_with(|| ServerLook::new(fingerprint.clone()));
-        if look.fingerprint != fingerprint {
+        let key = CheckKey { repo: RepoKey::from(&**repo), server: spec.name.clone() };
+        let check =
+            self.checks.entry(key.clone()).or_insert_with(|| ServerCheck::new(fingerprint.clone()));
+        if check.fingerprint != fingerprint {
             let changed = Some(Instant::now());
-            *look = ServerLook { changed, ..ServerLook::new(fingerprint.clone()) };
+            *check = ServerCheck { changed, ..ServerCheck::new(fingerprint.clone()) };
         }
-        if !look.is_due() {
+        if !check.is_due() {
             return;
         }
-        (look.at, look.is_running) = (Some(Instant::now()), true);
+        (check.at, check.is_running) = (Some(Instant::now()), true);
         let (context, repo, spec) = (context.clone(), Arc::clone(repo), spec.clone());
         let (places, sessions) = (Arc::clone(&self.places), self.sessions.clone());
         self.running.spawn(async move {
             let Ok(_place) = places.acquire().await else { return EndedTask::Nothing };
-            let looking = timeout(PATIENCE, look_at_server(&context, &repo, &spec)).await;
-            let mut sight = looking.unwrap_or_else(|_| {
+            let checking = timeout(PATIENCE, check_health(&context, &repo, &spec)).await;
+            let mut health = checking.unwrap_or_else(|_| {
                 let message = format!("no answer within {} s", PATIENCE.as_secs());
                 let kind = FailureKind::Server;
-                ServerSight::of(ServerOutcome::Fails { kind, message }, Vec::new())
+                ServerHealth::of(ServerOutcome::Fails { kind, message }, Vec::new())
             });
-            if let Some(list) = sight.list.take() {
+            if let Some(list) = health.list.take() {
                 sessions.keep_list(&ServerPlace::new(&repo, &spec, None), *list);
             }
-            EndedTask::Look(EndedLook { key, fingerprint, sight })
+            EndedTask::Check(EndedCheck { key, fingerprint, health })
         });
     }
 
@@ -268,7 +268,7 @@ impl ServerProbe<'_> {
 
     async fn keep_outcome(&mut self, done: Result<EndedTask, JoinError>) {
         let ended = match done {
-            Ok(EndedTask::Look(ended)) => ended,
+            Ok(EndedTask::Check(ended)) => ended,
             Ok(EndedTask::Choice(repo)) => {
                 self.choosing.remove(&repo);
                 return;
@@ -279,13 +279,13 @@ impl ServerProbe<'_> {
                 return;
             }
         };
-        let Some(look) = self.looks.get_mut(&ended.key) else { return };
-        // The entry is another one by now, and is looked at anew.
-        if look.fingerprint != ended.fingerprint {
+        let Some(check) = self.checks.get_mut(&ended.key) else { return };
+        // The entry is another one by now, and is checked anew.
+        if check.fingerprint != ended.fingerprint {
             return;
         }
-        look.secrets = ended.sight.secrets;
-        look.keep(ended.sight.outcome);
+        check.secrets = ended.health.secrets;
+        check.keep(ended.health.outcome);
         let RepoKey { namespace, name } = &ended.key.repo;
         if let Some(repo) = self.context.repo(namespace, name) {
             self.publish(&repo).await;
@@ -306,15 +306,15 @@ impl ServerProbe<'_> {
 
     fn judge_standing(&self, repo: &Repo, spec: &McpServerSpec) -> ServerStanding {
         let (context, name) = (self.context, spec.name.clone());
-        let key = LookKey { repo: RepoKey::from(repo), server: name.clone() };
-        let Some(look) = self.looks.get(&key) else { return ServerStanding::seen(name, None) };
-        let outcome = look.certain_outcome();
+        let key = CheckKey { repo: RepoKey::from(repo), server: name.clone() };
+        let Some(check) = self.checks.get(&key) else { return ServerStanding::seen(name, None) };
+        let outcome = check.certain_outcome();
         if outcome != Some(ServerOutcome::Waits) {
             return ServerStanding::seen(name, outcome);
         }
         // Only a role's own session starts a server with an image.
-        let mask = |words: &str| mask_words(context, repo, &look.secrets, words);
-        let used = match context.mcp.session_outcome(&key.repo, spec, look.changed) {
+        let mask = |words: &str| mask_words(context, repo, &check.secrets, words);
+        let used = match context.mcp.session_outcome(&key.repo, spec, check.changed) {
             Some(SessionOutcome::Answered { version, tools, remark }) => {
                 let (version, remark) = (mask(&version), mask(&remark));
                 Some(ServerOutcome::Answers { version, tools, remark })
@@ -325,7 +325,7 @@ impl ServerProbe<'_> {
             }
             None => {
                 let entries = repo.status.as_ref().map_or(&[][..], |status| &status.mcp_servers);
-                recall_outcome(entries, &name, &look.fingerprint)
+                recall_outcome(entries, &name, &check.fingerprint)
             }
         };
         let answers = matches!(used, Some(ServerOutcome::Answers { .. }));
@@ -333,12 +333,12 @@ impl ServerProbe<'_> {
             // A pod of one that has answered before says nothing about it before it has failed.
             return ServerStanding::seen(name, Some(ServerOutcome::Starts(mask(&waits))));
         }
-        let used_spec = used.as_ref().map(|_| look.fingerprint.clone()).unwrap_or_default();
+        let used_spec = used.as_ref().map(|_| check.fingerprint.clone()).unwrap_or_default();
         ServerStanding { name, outcome: used.or(outcome), used_spec }
     }
 }
 
-/// Hash of everything that the server's answer depends on: once it changes, the server is looked at again.
+/// Hash of everything that the server's answer depends on: once it changes, the server is checked again.
 fn take_fingerprint(repo: &Repo, spec: &McpServerSpec, revisions: &[Option<String>]) -> String {
     let twins = repo.spec.mcp_servers.iter().filter(|server| server.name == spec.name).count();
     let parts = json!([repo.metadata.uid, spec, twins, revisions]);
@@ -371,32 +371,32 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_look_is_no_news_and_two_are() {
-        let mut look = ServerLook::new(String::new());
-        assert!(look.is_due() && look.certain_outcome().is_none());
-        look.keep(ServerOutcome::Waits);
-        assert_eq!(look.certain_outcome(), Some(ServerOutcome::Waits));
-        assert!(!look.is_due());
-        look.keep(fails(FailureKind::Server));
-        assert_eq!(look.certain_outcome(), None);
-        look.keep(fails(FailureKind::Server));
-        assert_eq!(look.certain_outcome(), Some(fails(FailureKind::Server)));
-        look.keep(ServerOutcome::Waits);
-        assert_eq!(look.failures, 0);
+    fn one_failed_check_is_no_news_and_two_are() {
+        let mut check = ServerCheck::new(String::new());
+        assert!(check.is_due() && check.certain_outcome().is_none());
+        check.keep(ServerOutcome::Waits);
+        assert_eq!(check.certain_outcome(), Some(ServerOutcome::Waits));
+        assert!(!check.is_due());
+        check.keep(fails(FailureKind::Server));
+        assert_eq!(check.certain_outcome(), None);
+        check.keep(fails(FailureKind::Server));
+        assert_eq!(check.certain_outcome(), Some(fails(FailureKind::Server)));
+        check.keep(ServerOutcome::Waits);
+        assert_eq!(check.failures, 0);
     }
 
     #[test]
     fn a_mistake_in_the_entry_counts_at_once() {
-        let mut look = ServerLook::new(String::new());
-        look.keep(fails(FailureKind::Entry));
-        assert_eq!(look.certain_outcome(), Some(fails(FailureKind::Entry)));
+        let mut check = ServerCheck::new(String::new());
+        check.keep(fails(FailureKind::Entry));
+        assert_eq!(check.certain_outcome(), Some(fails(FailureKind::Entry)));
     }
 
     #[test]
-    fn a_server_that_fails_is_looked_at_ever_more_seldom() {
+    fn a_server_that_fails_is_checked_ever_more_seldom() {
         let due = |failures, seconds| {
             let at = Instant::now().checked_sub(Duration::from_secs(seconds));
-            ServerLook { at, failures, ..ServerLook::new(String::new()) }.is_due()
+            ServerCheck { at, failures, ..ServerCheck::new(String::new()) }.is_due()
         };
         assert!(!due(0, 299) && due(0, 300));
         assert!(!due(1, 2) && due(1, 3));

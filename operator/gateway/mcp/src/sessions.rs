@@ -34,10 +34,10 @@ pub(crate) use self::lists::{count_tools, read_list};
 use super::bridges::ServerSecrets;
 use super::link::{LinkError, PodLinks};
 use super::list_store::ListStore;
-use super::place::{ServerPlace, SessionKey};
+use super::problem_notices::ProblemNotices;
 use super::questions::{CallerMark, SessionCallers};
+use super::session_key::{ServerPlace, SessionKey};
 use super::sign_in::ServerGrant;
-use super::trouble::TroubleDesk;
 use super::words::WordGuard;
 
 /// Sessions that are open at once.
@@ -153,7 +153,7 @@ pub struct SessionWays {
     /// Opens links to servers in pods.
     pub pods: Arc<dyn PodLinks>,
     /// Posts in threads what is wrong with servers.
-    pub trouble: TroubleDesk,
+    pub trouble: ProblemNotices,
     /// Takes questions of servers to people.
     pub people: Arc<dyn PersonalNotices>,
     /// Takes requests of servers to models.
@@ -165,7 +165,7 @@ pub struct SessionWays {
 struct PoolParts {
     context: GatewayContext,
     pods: Arc<dyn PodLinks>,
-    trouble: TroubleDesk,
+    trouble: ProblemNotices,
     people: Arc<dyn PersonalNotices>,
     asker: ModelAsker,
     stored: ListStore,

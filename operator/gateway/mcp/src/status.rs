@@ -12,7 +12,7 @@ use kube::api::Patch;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use super::look::{FailureKind, ServerOutcome};
+use super::health_check::{FailureKind, ServerOutcome};
 
 /// Attempts against other writers of the same status.
 const ATTEMPTS: u32 = 8;
@@ -30,12 +30,12 @@ pub(crate) struct ServerStanding {
     pub name: String,
     /// The latest outcome that counts.
     pub outcome: Option<ServerOutcome>,
-    /// The fingerprint with which a role's session had this outcome; empty where a look had it.
+    /// The fingerprint with which a role's session had this outcome; empty where a check had it.
     pub used_spec: String,
 }
 
 impl ServerStanding {
-    /// A server of which looks alone say something, or nothing does.
+    /// A server of which checks alone say something, or nothing does.
     pub(crate) const fn seen(name: String, outcome: Option<ServerOutcome>) -> Self {
         Self { name, outcome, used_spec: String::new() }
     }
@@ -353,6 +353,6 @@ mod tests {
         }
         let looked =
             write_entries(&[standing("db", Some(fails(FailureKind::Server)))], &[], &at(0));
-        assert_eq!(recall_outcome(&looked, "db", "a1"), None, "a look is simply made again");
+        assert_eq!(recall_outcome(&looked, "db", "a1"), None, "a check is simply made again");
     }
 }

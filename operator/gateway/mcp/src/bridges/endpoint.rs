@@ -26,13 +26,13 @@ pub async fn open_bridge(
         let message = format!("ask for `Upgrade: {BRIDGE_UPGRADE}`");
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
-    let (pod, desk) = (server.key(), services.desk.clone());
+    let (pod, waiting) = (server.key(), services.waiting.clone());
     let uid = server.pod().and_then(|known| known.pod_uid.clone()).unwrap_or_default();
     let upgraded = hyper::upgrade::on(&mut request);
     let shutdown = services.shutdown.clone();
     tokio::spawn(shutdown.run_until_cancelled_owned(async move {
         match upgraded.await {
-            Ok(line) => desk.hold(&pod, &uid, Box::new(TokioIo::new(line))).await,
+            Ok(line) => waiting.hold(&pod, &uid, Box::new(TokioIo::new(line))).await,
             Err(error) => tracing::debug!(%error, "bridge_handshake_failed"),
         }
     }));

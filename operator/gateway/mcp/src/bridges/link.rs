@@ -12,7 +12,7 @@ use tokio::io::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::BridgeLine;
+use super::waiting::BridgeLine;
 
 /// Bytes between a session and its connection, in each direction.
 const BUFFERED: usize = 64 * 1024;

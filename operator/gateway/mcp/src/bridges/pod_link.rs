@@ -151,9 +151,9 @@ impl PodWait<'_> {
         let stop = self.services.shutdown.child_token();
         loop {
             self.look()?;
-            let arrival = self.services.desk.arrival();
+            let arrival = self.services.waiting.arrival();
             if let Some(uid) = self.seen.uid.clone()
-                && let Some(line) = self.services.desk.take(&self.server.key(), &uid).await
+                && let Some(line) = self.services.waiting.take(&self.server.key(), &uid).await
                 && self.is_current().await?
             {
                 match begin_program(line, stop.clone()).await {

@@ -7,7 +7,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::revisions::PolledRevisions;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::BridgeDesk;
+use super::waiting::WaitingBridges;
 
 /// Services for sessions with servers in pods, for one term of the leader.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub struct BridgeServices {
     /// Caches and the gateway's own Kubernetes identity.
     pub context: GatewayContext,
     /// Connections that wait for a session.
-    pub desk: BridgeDesk,
+    pub waiting: WaitingBridges,
     /// Time limits of waiting for a pod.
     pub patience: StartPatience,
     /// Tells when Secrets have changed.

@@ -16,9 +16,9 @@ use url::Url;
 
 use super::secrets::add_secrets;
 use super::{ServerList, SessionPool};
-use crate::place::ServerPlace;
 use crate::questions::sampling::SessionSampling;
 use crate::questions::{SessionCallers, SessionQuestions};
+use crate::session_key::ServerPlace;
 
 /// Time for a program in a pod to answer, as the SDKs' own clients have it, and where one like `npx` loads it first.
 const PROGRAM_START: Duration = Duration::from_mins(1);

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure, is_sign_in};
 use crate::check::filter_tools;
 use crate::link::LinkError;
-use crate::place::{ServerPlace, SessionKey};
+use crate::session_key::{ServerPlace, SessionKey};
 use crate::sign_in::has_signed_in;
 use crate::words::describe_left_out;
 

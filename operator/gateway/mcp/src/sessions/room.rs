@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{OpenSession, SessionPool};
 use crate::link::{LinkError, OpenedLink, open_link};
-use crate::place::{ServerPlace, SessionKey};
+use crate::session_key::{ServerPlace, SessionKey};
 
 /// The wait for room: servers that are asked for their tools all at once take turns in it.
 const PATIENCE: Duration = Duration::from_secs(40);

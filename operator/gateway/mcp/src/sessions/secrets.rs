@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{OpenSession, SessionPool};
 use crate::link::LinkError;
-use crate::place::{ServerPlace, SessionKey};
+use crate::session_key::{ServerPlace, SessionKey};
 use crate::words::WordGuard;
 
 /// Values of one server that are masked.

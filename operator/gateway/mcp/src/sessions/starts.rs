@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use codebutler_mcp::session::DeclaredCapabilities;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{SessionPool, SessionUse};
 use crate::link::LinkError;
-use crate::place::ServerPlace;
+use crate::session_key::ServerPlace;
 
 /// A remote server that fails so soon is asked once more, after a pause.
 const MOMENT: Duration = Duration::from_secs(5);
@@ -39,6 +40,9 @@ impl SessionPool {
     /// A program that refuses what this client declares is started once more, and told less. One that knows no
     /// `initialize` is started once more without it. Remote servers are asked again over the same link.
     async fn connect(&self, place: &ServerPlace) -> Result<SessionUse, LinkError> {
+        if self.was_used_elsewhere(place) {
+            self.0.state.lock().lost.insert(place.key.clone(), ());
+        }
         let (mut declares, mut first) = (DeclaredCapabilities::All, None);
         loop {
             let is_stateless = first.is_some();
@@ -58,11 +62,27 @@ impl SessionPool {
         }
     }
 
+    /// True where a Thread's own server was in use a moment ago, by the gateway before this one: the program ended with
+    /// the session.
+    fn was_used_elsewhere(&self, place: &ServerPlace) -> bool {
+        let own = place.thread.as_ref().filter(|_| place.key.thread.is_some());
+        let Some(thread) = own.and_then(|own| self.0.context.thread(own)) else { return false };
+        let known = thread.status.as_ref().and_then(|status| status.mcp.as_ref());
+        let Some(known) = known.and_then(|mcp| mcp.servers.get(&place.spec.name)) else {
+            return false;
+        };
+        let wanted = known.pod.as_ref().and_then(|pod| pod.wanted.as_ref());
+        let idle = SignedDuration::from_secs(place.spec.idle_seconds.into());
+        known.calls > 0 && wanted.is_some_and(|at| Timestamp::now().duration_since(at.0) < idle)
+    }
+
     /// False for a program in a pod that works on no call and leaves a ping unanswered: it hangs. One that works on a
-    /// call may be busy with it, and many answer nothing else meanwhile.
+    /// call, or writes its list, may be busy with it, and many answer nothing else meanwhile.
     pub(super) async fn is_answering(&self, open: &SessionUse) -> bool {
         let session = &open.0;
-        let is_busy = session.running.load(Ordering::SeqCst) > 1;
+        // A list that has changed is read by nobody's call.
+        let is_busy =
+            session.running.load(Ordering::SeqCst) > 1 || session.listing.try_lock().is_err();
         if session.pod.is_none() || is_busy || session.proven.lock().elapsed() < PROVEN {
             return true;
         }

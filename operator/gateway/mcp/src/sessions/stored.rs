@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use super::lists::OLD;
 use super::{ServerList, SessionPool};
 use crate::list_store::ListVersion;
-use crate::place::{ServerPlace, SessionKey};
+use crate::session_key::{ServerPlace, SessionKey};
 use crate::words::WordGuard;
 
 /// Form of the files: those of another one are not read.

@@ -9,7 +9,7 @@ use rand::Rng as _;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::super::place::ServerPlace;
+use super::super::session_key::ServerPlace;
 use super::SignInError;
 use super::client::{can_register, read_client, redirect_address, register_client};
 use super::discover::{ServerAuthority, SignInWish, discover_authority};

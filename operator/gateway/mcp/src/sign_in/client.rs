@@ -15,7 +15,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde_json::Value;
 use url::Url;
 
-use super::super::place::ServerPlace;
+use super::super::session_key::ServerPlace;
 use super::SignInError;
 use super::discover::send_request;
 use super::stored::StoredClient;

@@ -6,7 +6,7 @@ use codebutler_gateway_core::mcp_grants::seconds_now;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_mcp::oauth::{TokenError, TokenRequest};
 
-use super::super::place::ServerPlace;
+use super::super::session_key::ServerPlace;
 use super::SignInError;
 use super::begin::ticket_id;
 use super::client::{find_client, request_tokens};

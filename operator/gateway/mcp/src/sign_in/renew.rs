@@ -8,7 +8,7 @@ use codebutler_gateway_core::context::GatewayContext;
 use codebutler_gateway_core::mcp_grants::{GrantCell, KnownToken};
 use codebutler_mcp::oauth::{TokenError, TokenRequest};
 
-use super::super::place::ServerPlace;
+use super::super::session_key::ServerPlace;
 use super::SignInError;
 use super::client::{find_client, request_tokens};
 use super::stored::{

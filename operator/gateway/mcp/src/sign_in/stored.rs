@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::super::place::ServerPlace;
+use super::super::session_key::ServerPlace;
 
 /// Attempts against other writers of the same Secret.
 const ATTEMPTS: u32 = 8;

@@ -1,4 +1,4 @@
-//! One look at a server: its entry, and where it has a `url`, a session that lists its tools and ends.
+//! Checks a server: its entry, and where it has a `url`, a session that lists its tools and ends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use codebutler_runtime::apply::shorten_text;
 use super::ask::{describe_missing, describe_need};
 use super::check::check_entry;
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
-use super::place::ServerPlace;
+use super::session_key::ServerPlace;
 use super::sessions::{ServerList, count_tools, read_list, setup_look};
 use super::sign_in::{ServerGrant, check_sign_in};
 use super::words::WordGuard;
@@ -32,7 +32,7 @@ pub(crate) enum FailureKind {
     Server,
 }
 
-/// Outcome of looking at a server.
+/// Outcome of the check of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServerOutcome {
     /// The server answered.
@@ -56,8 +56,8 @@ pub(crate) enum ServerOutcome {
     },
 }
 
-/// Result of a look at a server.
-pub(crate) struct ServerSight {
+/// Result of the check of a server.
+pub(crate) struct ServerHealth {
     pub outcome: ServerOutcome,
     /// Values of Secrets that the server has: its words must not show them.
     pub secrets: Vec<String>,
@@ -65,7 +65,7 @@ pub(crate) struct ServerSight {
     pub list: Option<Box<ServerList>>,
 }
 
-impl ServerSight {
+impl ServerHealth {
     /// Builds a result without a list.
     pub(crate) const fn of(outcome: ServerOutcome, secrets: Vec<String>) -> Self {
         Self { outcome, secrets, list: None }
@@ -73,17 +73,17 @@ impl ServerSight {
 }
 
 /// Connects to a server and reads its lists.
-pub(crate) async fn look_at_server(
+pub(crate) async fn check_health(
     context: &GatewayContext,
     repo: &Arc<Repo>,
     spec: &McpServerSpec,
-) -> ServerSight {
+) -> ServerHealth {
     match check_entry(context, repo, spec).await {
         Ok(secrets) => ask_server(context, repo, spec, secrets).await,
         Err(error) => {
             let kind = if error.is_passing() { FailureKind::Server } else { FailureKind::Entry };
             let message = mask_words(context, repo, &[], &error.to_string());
-            ServerSight::of(ServerOutcome::Fails { kind, message }, Vec::new())
+            ServerHealth::of(ServerOutcome::Fails { kind, message }, Vec::new())
         }
     }
 }
@@ -93,9 +93,9 @@ async fn ask_server(
     repo: &Arc<Repo>,
     spec: &McpServerSpec,
     mut secrets: Vec<String>,
-) -> ServerSight {
+) -> ServerHealth {
     if spec.url.is_none() {
-        return ServerSight::of(ServerOutcome::Waits, secrets);
+        return ServerHealth::of(ServerOutcome::Waits, secrets);
     }
     let place = ServerPlace::new(repo, spec, None);
     let listed = match open_link(context, &NoPods, &place).await {
@@ -131,7 +131,7 @@ async fn ask_server(
             ServerOutcome::Fails { kind, message: mask(&error.to_string()) }
         }
     };
-    ServerSight { outcome, secrets, list: listed.ok().map(Box::new) }
+    ServerHealth { outcome, secrets, list: listed.ok().map(Box::new) }
 }
 
 async fn list_server(

@@ -32,19 +32,19 @@ struct WaitingLine {
 }
 
 #[derive(Default)]
-struct DeskState {
+struct WaitingState {
     next: u64,
     waiting: HashMap<ThreadKey, Vec<WaitingLine>>,
 }
 
-/// Connections of bridges, by namespace and name of their pods. Cheap to clone; clones are one desk.
+/// Connections of bridges, by namespace and name of their pods. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub struct BridgeDesk {
-    state: Arc<Mutex<DeskState>>,
+pub struct WaitingBridges {
+    state: Arc<Mutex<WaitingState>>,
     arrived: Arc<Notify>,
 }
 
-impl BridgeDesk {
+impl WaitingBridges {
     /// Holds a connection until it is taken, or gone.
     pub async fn hold(&self, pod: &ThreadKey, pod_uid: &str, mut line: BridgeLine) {
         let (ask, mut asked) = oneshot::channel();
@@ -138,20 +138,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_is_given_once_and_only_to_its_own_pod() {
-        let desk = BridgeDesk::default();
+        let waiting = WaitingBridges::default();
         let (mut bridge, line) = tokio::io::duplex(256);
         let holding = {
-            let desk = desk.clone();
-            tokio::spawn(async move { desk.hold(&pod(), "7", Box::new(line)).await })
+            let waiting = waiting.clone();
+            tokio::spawn(async move { waiting.hold(&pod(), "7", Box::new(line)).await })
         };
         let mut ping = [9; 5];
         bridge.read_exact(&mut ping).await.unwrap();
         assert_eq!(ping, [0; 5], "the bridge learns that somebody is there");
         let other = ThreadKey { name: "b.mcp.db".into(), ..pod() };
-        assert!(desk.take(&other, "7").await.is_none());
-        let mut taken = desk.take(&pod(), "7").await.unwrap();
+        assert!(waiting.take(&other, "7").await.is_none());
+        let mut taken = waiting.take(&pod(), "7").await.unwrap();
         holding.await.unwrap();
-        assert!(desk.take(&pod(), "7").await.is_none());
+        assert!(waiting.take(&pod(), "7").await.is_none());
         taken.write_all(b"x").await.unwrap();
         let mut byte = [0];
         bridge.read_exact(&mut byte).await.unwrap();
@@ -160,23 +160,23 @@ mod tests {
 
     #[tokio::test]
     async fn lines_of_an_earlier_pod_and_lines_that_speak_are_closed() {
-        let desk = BridgeDesk::default();
+        let waiting = WaitingBridges::default();
         for (uid, said) in [("old", &b""[..]), ("7", b"hello")] {
             let (mut bridge, line) = tokio::io::duplex(256);
             let holding = {
-                let desk = desk.clone();
-                tokio::spawn(async move { desk.hold(&pod(), uid, Box::new(line)).await })
+                let waiting = waiting.clone();
+                tokio::spawn(async move { waiting.hold(&pod(), uid, Box::new(line)).await })
             };
             let mut ping = [9; 5];
             bridge.read_exact(&mut ping).await.unwrap();
             bridge.write_all(said).await.unwrap();
             if said.is_empty() {
-                assert!(desk.take(&pod(), "7").await.is_none());
+                assert!(waiting.take(&pod(), "7").await.is_none());
             }
             holding.await.unwrap();
             let mut rest = Vec::new();
             assert_eq!(bridge.read_to_end(&mut rest).await.unwrap(), 0, "closed");
         }
-        assert!(desk.state.lock().waiting.is_empty());
+        assert!(waiting.state.lock().waiting.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Names of sessions: a Repo's server has one for all its Threads, or one for each.
+//! Keys of sessions with servers: a Repo's server has one session for all its Threads, or one for each.
 
 use std::sync::Arc;
 

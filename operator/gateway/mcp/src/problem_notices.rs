@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use super::link::LinkError;
-use super::place::ServerPlace;
+use super::session_key::ServerPlace;
 use super::words::WordGuard;
 
 /// Lines that are remembered; Slack knows those that are not.
@@ -25,7 +25,7 @@ const LINES: u32 = 3;
 const SPAN: Duration = Duration::from_hours(1);
 
 /// Posts what is wrong with servers.
-pub struct TroubleDesk {
+pub struct ProblemNotices {
     notices: Arc<dyn ThreadNotices>,
     posted: RecentKeys<(ThreadKey, String)>,
     /// Lines by thread and server, and since when they are counted.
@@ -33,7 +33,7 @@ pub struct TroubleDesk {
     tasks: TaskGroup,
 }
 
-impl TroubleDesk {
+impl ProblemNotices {
     pub fn new(notices: Arc<dyn ThreadNotices>, tasks: TaskGroup) -> Self {
         let counts = Mutex::new(RecentMap::new(REMEMBERED));
         Self { notices, posted: RecentKeys::of(REMEMBERED), counts, tasks }
@@ -135,19 +135,19 @@ mod tests {
             ServerPlace::new(&repo, &spec, Some(thread))
         };
         let (kept, tasks) = (Arc::new(Kept::default()), TaskGroup::default());
-        let desk = TroubleDesk::new(kept.clone(), tasks.clone());
+        let notices = ProblemNotices::new(kept.clone(), tasks.clone());
         let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
         let pod = |why: &str| LinkError::Pod(why.to_owned());
         for _ in 0..3 {
-            desk.post(&of("shop-1"), &pod("image `acme/db` can't be pulled"), &guard);
+            notices.post(&of("shop-1"), &pod("image `acme/db` can't be pulled"), &guard);
         }
-        desk.post(&of("shop-1"), &pod("there is no program `db`"), &guard);
-        desk.post(&of("shop-2"), &pod("there is no program `db`"), &guard);
+        notices.post(&of("shop-1"), &pod("there is no program `db`"), &guard);
+        notices.post(&of("shop-2"), &pod("there is no program `db`"), &guard);
         let sign_in = LinkError::SignIn { challenge: String::new(), at: 0 };
-        desk.post(&of("shop-2"), &sign_in, &guard);
-        desk.post(&of("shop-2"), &LinkError::NoRoom("8 servers have pods".into()), &guard);
-        desk.post(&of("shop-2"), &LinkError::Passing("the Thread is closed".into()), &guard);
-        desk.post(&ServerPlace::new(&repo, &spec, None), &pod("it is away"), &guard);
+        notices.post(&of("shop-2"), &sign_in, &guard);
+        notices.post(&of("shop-2"), &LinkError::NoRoom("8 servers have pods".into()), &guard);
+        notices.post(&of("shop-2"), &LinkError::Passing("the Thread is closed".into()), &guard);
+        notices.post(&ServerPlace::new(&repo, &spec, None), &pod("it is away"), &guard);
         assert!(tasks.rest(Duration::from_secs(10)).await);
         let mut posted = kept.0.lock().clone();
         posted.sort();
