@@ -14,8 +14,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
 use super::McpServers;
+use super::masking::WordGuard;
 use super::result::{ReadResult, find_abilities, read_result};
-use super::words::WordGuard;
 
 /// Sounds of one result that are written down, and bytes of one.
 const SOUNDS: usize = 2;

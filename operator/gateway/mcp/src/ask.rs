@@ -16,11 +16,11 @@ use tokio::time::timeout;
 
 use super::McpServers;
 use super::link::LinkError;
+use super::masking::WordGuard;
 use super::session_key::ServerPlace;
 use super::sign_in::{
     PersonalLink, ServerGrant, SignInAsker, SignInError, begin_sign_in, has_right,
 };
-use super::words::WordGuard;
 
 /// Questions that are remembered.
 const REMEMBERED: usize = 1024;

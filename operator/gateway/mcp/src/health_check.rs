@@ -11,10 +11,10 @@ use codebutler_runtime::apply::shorten_text;
 use super::ask::{describe_missing, describe_need};
 use super::check::check_entry;
 use super::link::{LinkError, NoPods, OpenedLink, open_link};
+use super::masking::WordGuard;
 use super::session_key::ServerPlace;
 use super::sessions::{ServerList, count_tools, read_list, setup_look};
 use super::sign_in::{ServerGrant, check_sign_in};
-use super::words::WordGuard;
 
 /// Characters of a sentence about one server.
 const SENTENCE: usize = 400;

@@ -17,6 +17,7 @@ mod dialer;
 mod health_check;
 pub mod link;
 mod list_store;
+mod masking;
 pub mod offer;
 pub mod pods;
 pub mod probe;
@@ -33,7 +34,6 @@ mod status;
 #[cfg(test)]
 mod testing;
 mod turned_away;
-mod words;
 
 use std::sync::Arc;
 

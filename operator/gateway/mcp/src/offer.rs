@@ -22,8 +22,8 @@ use sha2::{Digest as _, Sha256};
 use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::ask::explain_failure;
+use super::masking::WordGuard;
 use super::sessions::{DescribedList, ListWords, ServerList, ToolsOutlook};
-use super::words::WordGuard;
 
 /// Tools that are declared in each request of a model, and the bytes that they take.
 const MOST_SHOWN: usize = 40;

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use super::link::LinkError;
+use super::masking::WordGuard;
 use super::session_key::ServerPlace;
-use super::words::WordGuard;
 
 /// Lines that are remembered; Slack knows those that are not.
 const REMEMBERED: usize = 1024;
@@ -169,15 +169,15 @@ mod tests {
             ServerPlace::new(&repo, &spec, Some(thread))
         };
         let (kept, tasks) = (Arc::new(Kept::default()), TaskGroup::default());
-        let desk = TroubleDesk::new(kept.clone(), tasks.clone());
+        let problems = ProblemNotices::new(kept.clone(), tasks.clone());
         let guard = WordGuard::new(Arc::new(SecretRedactor::new(&[]).0), &[]);
         for number in 0..20 {
             let why = LinkError::Pod(format!("request {number} failed"));
-            desk.post(&of("shop-1", "db"), &why, &guard);
+            problems.post(&of("shop-1", "db"), &why, &guard);
         }
         let why = LinkError::Pod("request 7 failed".to_owned());
-        desk.post(&of("shop-1", "docs"), &why, &guard);
-        desk.post(&of("shop-2", "db"), &why, &guard);
+        problems.post(&of("shop-1", "docs"), &why, &guard);
+        problems.post(&of("shop-2", "db"), &why, &guard);
         assert!(tasks.rest(Duration::from_secs(10)).await);
         assert_eq!(kept.0.lock().len(), 5, "three, and one each of others");
     }

@@ -10,7 +10,7 @@ use codebutler_mcp::ProgressStep;
 use tokio::pin;
 use tokio::sync::mpsc;
 
-use super::words::WordGuard;
+use super::masking::WordGuard;
 
 /// Characters of a server's words.
 const WORDS: usize = 120;

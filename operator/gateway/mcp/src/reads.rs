@@ -25,11 +25,11 @@ use super::call::{
     check_reading, pin_scope, record_call,
 };
 use super::link::LinkError;
+use super::masking::WordGuard;
 use super::offer::{judge_tool, show_prompt_name};
 use super::refusal::{McpRefusal, closest_names};
 use super::sessions::{ServerList, SessionUse, is_sign_in};
 use super::turned_away::refuse_request;
-use super::words::WordGuard;
 
 /// The wait for the resources of one server.
 const PATIENCE: Duration = Duration::from_secs(15);

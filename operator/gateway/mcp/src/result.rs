@@ -11,7 +11,7 @@ use codebutler_gateway_core::sound::SoundFormat;
 use codebutler_mcp::{ModelAbilities, PartLimits, ResultPart, ToolResult, parts_for_model};
 
 use super::McpServers;
-use super::words::WordGuard;
+use super::masking::WordGuard;
 
 /// Bytes of all words of a result that are handed on.
 const WHOLE: usize = 4 << 20;

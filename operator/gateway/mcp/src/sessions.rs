@@ -34,11 +34,11 @@ pub(crate) use self::lists::{count_tools, read_list};
 use super::bridges::ServerSecrets;
 use super::link::{LinkError, PodLinks};
 use super::list_store::ListStore;
+use super::masking::WordGuard;
 use super::problem_notices::ProblemNotices;
 use super::questions::{CallerMark, SessionCallers};
 use super::session_key::{ServerPlace, SessionKey};
 use super::sign_in::ServerGrant;
-use super::words::WordGuard;
 
 /// Sessions that are open at once.
 const MOST: usize = 512;

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use super::McpServers;
 use super::ask::explain_failure;
 use super::link::LinkError;
+use super::masking::WordGuard;
 use super::refusal::McpRefusal;
 use super::session_key::ServerPlace;
-use super::words::WordGuard;
 
 /// The wait that is asked for where the server names none.
 const USUAL: &str = "in a minute";

@@ -16,7 +16,7 @@ use codebutler_mcp::tools::{
 use serde_json::Value;
 
 use super::super::McpServers;
-use super::super::words::WordGuard;
+use super::super::masking::WordGuard;
 use super::usage::{KeptForm, ToolStanding, allow_tool, find_form, find_standing};
 
 /// Characters of arguments that people are asked to read.

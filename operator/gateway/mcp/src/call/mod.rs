@@ -37,12 +37,12 @@ use super::McpServers;
 use super::access::{RoleServer, RoleServers};
 use super::answer::{AnswerSource, hand_on};
 use super::link::LinkError;
+use super::masking::{WordGuard, describe_nulls};
 use super::offer::{choose_dialect, judge_tool};
 use super::progress::{watch_call, watch_start};
 use super::refusal::{McpRefusal, closest_names};
 use super::sessions::{SessionUse, is_sign_in};
 use super::turned_away::refuse_request;
-use super::words::{WordGuard, describe_nulls};
 
 /// Longest idempotency key of a call, in bytes.
 const KEY: usize = 200;

@@ -10,8 +10,8 @@ use codebutler_gateway_core::history::ToldEvent;
 use sha2::{Digest as _, Sha256};
 
 use super::super::McpServers;
+use super::super::masking::WordGuard;
 use super::super::questions::ModelUse;
-use super::super::words::WordGuard;
 
 /// Characters of arguments in the history.
 const ARGUMENTS: usize = 500;

@@ -9,7 +9,7 @@ use codebutler_gateway_core::caller::ProvenCaller;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::super::words::WordGuard;
+use super::super::masking::WordGuard;
 
 /// Calls that one session works on.
 #[derive(Default)]

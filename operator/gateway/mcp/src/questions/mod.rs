@@ -22,7 +22,7 @@ use url::Url;
 pub(crate) use self::callers::{CallerMark, ModelUse, SessionCallers};
 use self::form::{FieldAnswers, FormField, ReadForm, read_form};
 use self::typed::WordsRule;
-use super::words::WordGuard;
+use super::masking::WordGuard;
 
 /// Time for one answer; without one the question is declined.
 const PATIENCE: Duration = Duration::from_mins(5);

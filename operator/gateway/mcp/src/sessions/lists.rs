@@ -18,9 +18,9 @@ use tokio::time::timeout;
 use super::{AGAIN, OpenSession, SessionPool, SessionUse, SharedFailure, is_sign_in};
 use crate::check::filter_tools;
 use crate::link::LinkError;
+use crate::masking::describe_left_out;
 use crate::session_key::{ServerPlace, SessionKey};
 use crate::sign_in::has_signed_in;
-use crate::words::describe_left_out;
 
 /// A list may be so old: a server that can't announce changes is asked again after it.
 const FRESH: Duration = Duration::from_mins(1);

@@ -12,8 +12,8 @@ use tokio::time::sleep;
 
 use super::{OpenSession, SessionPool};
 use crate::link::LinkError;
+use crate::masking::WordGuard;
 use crate::session_key::{ServerPlace, SessionKey};
-use crate::words::WordGuard;
 
 /// Values of one server that are masked.
 const MASKED: usize = 32;

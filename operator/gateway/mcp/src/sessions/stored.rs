@@ -17,8 +17,8 @@ use tokio::task::spawn_blocking;
 use super::lists::OLD;
 use super::{ServerList, SessionPool};
 use crate::list_store::ListVersion;
+use crate::masking::WordGuard;
 use crate::session_key::{ServerPlace, SessionKey};
-use crate::words::WordGuard;
 
 /// Form of the files: those of another one are not read.
 const FORM: u32 = 1;

@@ -1,4 +1,4 @@
-//! Words of servers on their way to a model, and words of a model on their way to a server.
+//! Masks words of servers on their way to a model, and finds secrets in words of a model on their way to a server.
 
 use std::borrow::Cow;
 use std::sync::Arc;
