@@ -31,7 +31,7 @@ mod journal;
 pub mod memory;
 mod mentions;
 pub mod model;
-mod policy_told;
+mod policy_report;
 pub mod prompt;
 pub mod reading;
 pub mod relay;
@@ -102,7 +102,7 @@ fn start_command(command: args::AgentCommand) -> anyhow::Result<ExitCode> {
         )),
         args::AgentCommand::Init(args) => Ok(init::run_init(&args, &mut std::io::stdout())),
         args::AgentCommand::Policy(args) => {
-            Ok(policy_told::run_policy(&args, &mut std::io::stdout(), &mut std::io::stderr()))
+            Ok(policy_report::run_policy(&args, &mut std::io::stdout(), &mut std::io::stderr()))
         }
         args::AgentCommand::Toolbox(args) => {
             let runtime = runtime()?;

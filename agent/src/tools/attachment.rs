@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::asked::{ask_done, ask_text};
+use super::toolbox_reply::{ask_done, ask_text};
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::gateway::{GatewayError, SharedFile};
 use crate::tool_args as args;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::asked::ask_done;
+use super::toolbox_reply::ask_done;
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::tool_args as args;
 use crate::toolbox::protocol::ToolboxRequest;

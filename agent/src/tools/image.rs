@@ -7,8 +7,8 @@ use codebutler_wire::{DrawImages, DrawnImages, ImageQuality, ImageSize, PlaceIma
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::asked::{ask_text, load_source};
 use super::attachment::{keep_attachment, split_path};
+use super::toolbox_reply::{ask_text, load_source};
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };

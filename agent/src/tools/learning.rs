@@ -23,7 +23,7 @@ use self::form::{
 };
 use self::improve::post_improvements;
 use self::todos::{find_todos, show_todos};
-use super::whole::post_whole;
+use super::full_text::post_whole;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };

@@ -1,11 +1,11 @@
 //! The tools. Each is one object: what the model is told of it, its risk, and what it does. The loop
 //! knows no tool by name.
 
-mod asked;
 mod attachment;
 mod canonical;
 mod conversation;
 mod family;
+mod full_text;
 pub mod hand_up;
 mod history;
 mod image;
@@ -29,8 +29,8 @@ mod screenshot;
 mod section;
 mod split;
 mod thread;
+mod toolbox_reply;
 mod web;
-mod whole;
 mod workflow;
 mod workspace;
 

@@ -6,8 +6,8 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::asked::ask_text;
 use super::learning::branch_page;
+use super::toolbox_reply::ask_text;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };

@@ -9,8 +9,8 @@ use codebutler_wire::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::full_text::post_whole;
 use super::learning::branch_page;
-use super::whole::post_whole;
 use super::{
     CallRisk, Handler, PushResult, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome,
 };
@@ -170,7 +170,7 @@ async fn commit_page(cx: &ToolContext, text: String, count: usize) -> Result<Str
         message: format!("Note the issues of {count} items of the roadmap\n"),
         pages: vec![(FILE.to_owned(), text)],
     };
-    super::asked::ask_text(cx, request).await
+    super::toolbox_reply::ask_text(cx, request).await
 }
 
 /// Notes the numbers of the items' issues in the file; items that no longer exist are left out.

@@ -8,7 +8,7 @@ use codebutler_wire::{ComparedView, PageColors, PageWidth, RiskTier, ShowCompari
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::asked::load_picture;
+use super::toolbox_reply::load_picture;
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::toolbox::protocol::{
     ImageRequest, PageMoment, PagePicture, ScreenshotReply, ToolboxReply, ToolboxRequest,

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::full_text::post_whole;
 use super::learning::branch_page;
-use super::whole::post_whole;
 use super::{StartedCall, ToolContext, ToolFailure};
 use crate::memory::{
     ChangeKind, LearningChange, LearningEntry, POLICY, WORKFLOWS, check_workflow,

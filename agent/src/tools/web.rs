@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::asked::ask_text;
 use super::attachment::{find_attachment, keep_file};
+use super::toolbox_reply::ask_text;
 use super::{CallRisk, Handler, RoleTool, StartedCall, ToolContext, ToolFailure, ToolOutcome};
 use crate::gateway::mcp::explain_refusal;
 use crate::tool_args as args;

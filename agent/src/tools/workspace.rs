@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::asked::{ask_done, ask_text, read_noted, read_reply};
+use super::toolbox_reply::{ask_done, ask_text, read_noted, read_reply};
 use super::{
     CallRisk, Handler, PushResult, RelayedRequest, RoleTool, StartedCall, ToolContext, ToolFailure,
     ToolOutcome, attachment, history,

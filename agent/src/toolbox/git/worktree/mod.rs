@@ -5,15 +5,15 @@
 mod cone;
 mod content;
 mod encoding;
+mod generated;
 mod index;
 mod left;
-mod made;
-mod more;
 mod moving;
 mod rules;
 mod scan;
 mod settings;
 mod sparse;
+mod sparse_add;
 mod stat;
 mod walk;
 
@@ -24,11 +24,11 @@ pub(super) use index::{
     open_index, show_mended_note, skip_sparse, take_mended_note,
 };
 pub(super) use left::{LeftAlone, LeftWhy, left_reasons, name_left};
-pub(super) use more::check_out_more;
 pub(super) use moving::{MoveOutcome, encode_files, move_entries, move_files};
 pub(super) use rules::{FlagUse, NewFile, NewFileVerdict, ScanLimit, ScanRules, ScanScope};
 pub(super) use scan::{WorktreeChanges, WorktreeScanner, stage_changes};
 pub(super) use settings::{carry_settings, read_configs, readable_path};
 pub(super) use sparse::sparse_patterns;
+pub(super) use sparse_add::check_out_more;
 pub(super) use stat::{FileStat, index_written, written_at};
 pub(super) use walk::GITLINK;

@@ -10,9 +10,9 @@ use git2::{ErrorCode, FileMode, Index, IndexEntry, IndexTime, Oid, Repository};
 
 use super::super::control::{IN_FOLDERS, check_folder, odd_file};
 use super::content::{FileStore, StoredFile, names_encodings};
+use super::generated::is_made;
 use super::index::{ASSUMED, INTENT, SKIP, STAGE};
 use super::left::{LeftAlone, LeftWhy};
-use super::made::is_made;
 use super::rules::{FlagUse, NewFile, NewFileVerdict, ScanBudget, ScanRules};
 use super::settings::read_settings;
 use super::sparse::SparseCheckout;

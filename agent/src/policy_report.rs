@@ -1,4 +1,4 @@
-//! `policy`: what commands would be taken for, for whoever writes a policy.json.
+//! `policy`: prints how a policy judges each command, for people who write a policy.json.
 
 use std::io::{BufRead as _, Read as _, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use codebutler_guides::policy::{CommandPolicy, RiskVerdict};
 
 /// Verdict on one command, as it is printed.
 #[derive(Debug, Serialize)]
-pub(crate) struct ToldPolicy<'a> {
+pub(crate) struct CommandVerdict<'a> {
     command: &'a str,
     tier: codebutler_wire::RiskTier,
     asks: bool,
@@ -24,7 +24,7 @@ pub(crate) struct ToldPolicy<'a> {
 /// A command of a list that is written as JSON.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum ToldLine {
+enum ListedCommand {
     Command(String),
     Named { command: String },
 }
@@ -109,8 +109,8 @@ fn read_commands(args: &PolicyArgs) -> Result<Vec<String>, PolicyPrintError> {
 
 /// A line of a list: a JSON string or object, or the command itself.
 fn one_line(line: &str) -> Option<String> {
-    match serde_json::from_str::<ToldLine>(line) {
-        Ok(ToldLine::Command(command) | ToldLine::Named { command }) => Some(command),
+    match serde_json::from_str::<ListedCommand>(line) {
+        Ok(ListedCommand::Command(command) | ListedCommand::Named { command }) => Some(command),
         Err(_) if line.starts_with("{\"") => None,
         Err(_) => Some(line.to_owned()),
     }
@@ -122,7 +122,7 @@ fn print_verdict(
     json: bool,
     out: &mut impl Write,
 ) -> std::io::Result<()> {
-    let told = ToldPolicy {
+    let printed = CommandVerdict {
         command,
         tier: verdict.tier,
         asks: verdict.asks(),
@@ -130,13 +130,13 @@ fn print_verdict(
         why: &verdict.why,
     };
     if json {
-        let line = serde_json::to_string(&told).map_err(std::io::Error::other)?;
+        let line = serde_json::to_string(&printed).map_err(std::io::Error::other)?;
         return writeln!(out, "{line}");
     }
-    let first = match (told.asks, told.snapshot) {
+    let first = match (printed.asks, printed.snapshot) {
         (true, _) => "asks",
         (false, true) => "runs, after a snapshot",
         (false, false) => "runs",
     };
-    writeln!(out, "{first} ({:?}): {command}\n  {}", told.tier, told.why)
+    writeln!(out, "{first} ({:?}): {command}\n  {}", printed.tier, printed.why)
 }

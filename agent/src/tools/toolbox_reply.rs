@@ -1,4 +1,4 @@
-//! What the toolbox answers, as a tool's result.
+//! Asks the toolbox, and reads its reply as the result of a tool.
 
 use super::{ToolContext, ToolFailure, ToolOutcome};
 use crate::toolbox::protocol::{ImageRequest, ToolboxReply, ToolboxRequest, WorktreePicture};
