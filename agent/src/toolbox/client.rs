@@ -1,4 +1,4 @@
-//! The agent's end of the toolbox.
+//! Client of the toolbox, over the pod's Unix socket.
 
 use std::collections::HashMap;
 use std::io;

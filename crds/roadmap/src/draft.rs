@@ -1,4 +1,4 @@
-//! Items that are not in the file yet.
+//! Proposed items of a roadmap, before they are in the file.
 
 use crate::item::{ItemField, RoadmapItem, is_item_id};
 use crate::read::{MAX_TITLE, MAX_WORDS};

@@ -1,4 +1,4 @@
-//! Changing one item and nothing else.
+//! Changes one item of a roadmap and nothing else in the file, or adds items.
 
 use crate::draft::{DraftError, DraftItem};
 use crate::item::ItemField;

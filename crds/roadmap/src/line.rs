@@ -1,4 +1,4 @@
-//! The kinds of line in the file.
+//! Reads the lines of a roadmap's file by their form alone.
 
 use crate::item::ItemField;
 

@@ -1,3 +1,5 @@
+//! State of a stacked branch: what it has of the branch on which it began.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The tools of a role.
+//! Names of the tools that a role may have, and the forms in which models edit files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! One of the stores.
+//! One of the stores of histories: files on a volume, or objects in an object store.
 
 use std::io;
 use std::time::SystemTime;

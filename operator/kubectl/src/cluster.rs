@@ -1,4 +1,4 @@
-//! The cluster as its user sees it.
+//! Connection to the cluster with its user's own rights, and the namespace that is meant.
 
 use std::error::Error as _;
 

@@ -1,4 +1,4 @@
-//! Text for a terminal.
+//! Tables, costs and ages for a terminal, without characters that a terminal would obey.
 
 use codebutler_crds::NanoUsd;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Names that the server makes.
+//! Suffixes of names that the server generates (`generateName`).
 
 /// Letters and digits of generated names: no vowels, so no words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

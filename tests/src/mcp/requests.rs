@@ -1,4 +1,4 @@
-//! Requests to a server, and how it answers each.
+//! Handles requests to a server: sessions, notifications, lists and calls.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! GitCommit.
+//! GitCommit: commits changes of the worktree, once even if the call is repeated after a crash.
 
 use std::fmt::Write as _;
 
@@ -107,7 +107,8 @@ pub fn commit_files(
         repo.cleanup_state()?;
     }
     let mut notes = notes_of(&staged, take_mended_note(&repo), &message, args);
-    notes.extend(describe_clashes(&repo, before, staged.tree)?);
+    // The commit is made: it does not fail for a note.
+    notes.extend(describe_clashes(&repo, before, staged.tree).ok().flatten());
     describe_commit(place, &repo, id, &notes)
 }
 

@@ -1,4 +1,4 @@
-//! GitLog and GitDiff.
+//! GitLog and GitDiff: commits that fit a filter, and differences between them.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Seats as they are made.
+//! Describes the pods and volumes of new seats.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A Repo by its name.
+//! Key of a Repo: its namespace and name.
 
 use codebutler_crds::Repo;
 use kube::ResourceExt as _;

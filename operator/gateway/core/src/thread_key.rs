@@ -1,4 +1,4 @@
-//! By what a Thread is known.
+//! Key of a Thread: its namespace and name.
 
 use std::fmt;
 

@@ -41,7 +41,7 @@ const LFS: &str = "application/vnd.git-lfs+json";
 /// Longest answer about it, in bytes.
 const MAX_LFS: usize = 1024 * 1024;
 
-/// GitHub's words for a branch that takes no push, whatever is in it: a role can't mend that.
+/// GitHub's words for a branch that takes no push, whatever is in it: a role can't fix that.
 const PROTECTED: [&str; 4] = [
     "GH006",
     "must be made through a pull request",
@@ -77,7 +77,7 @@ pub enum HostError {
     /// The host sends, but so slowly that it would never end.
     #[error("{0} sends almost nothing, less than 1000 bytes a second: try again")]
     TooSlow(String),
-    /// Something on the way to it that a person has to mend.
+    /// Something on the way to it that a person has to fix.
     #[error("{0} can't be reached: {1}")]
     Barred(String, DialTrouble),
     /// The credential was taken back before anything was done, and there is another one now.
@@ -171,6 +171,17 @@ impl GitHost {
         }
         self.credential.forget();
         Some(GitHubError::Workflows { host, secret, said: String::new() })
+    }
+
+    /// Renews an App's token with which a push was refused for want of the permission for workflows, and answers whether
+    /// there is another one: a token keeps the permissions that the App had when it was made.
+    pub(crate) async fn renew_for_workflows(&self, verdict: &PushVerdict) -> bool {
+        let Some(why) = &verdict.refused else { return false };
+        if !GitHubError::refuses_workflows(&format!("{why} {}", verdict.said)) {
+            return false;
+        }
+        let token = self.credential.token();
+        self.credential.renew(&token).await.unwrap_or(false)
     }
 
     /// Branches and tags as they are now.

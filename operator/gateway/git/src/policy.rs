@@ -1,4 +1,4 @@
-//! `.codebutler/policy.json` of a commit.
+//! Reads `.codebutler/policy.json` of a commit.
 
 use codebutler_gateway_core::policy::{FILE, WantedMasking, parse_policy};
 

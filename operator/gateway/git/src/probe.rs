@@ -1,6 +1,6 @@
 //! Asks for each Repo whether its Git remote can be worked with: when it is new, when it or its Secret
 //! has changed, and again as long as the answer is no. So the first conversation is not the one that
-//! finds out, and what somebody has mended is known without one.
+//! finds out, and what somebody has fixed is known without one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

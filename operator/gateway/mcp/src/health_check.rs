@@ -21,7 +21,7 @@ const SENTENCE: usize = 400;
 /// Most bytes of a server's version that are shown.
 const VERSION: usize = 40;
 
-/// Cause of a failure, by who can mend it.
+/// Cause of a failure, by who can fix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// The failure stays until the Repo or a Secret changes.

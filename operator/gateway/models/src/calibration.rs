@@ -1,4 +1,4 @@
-//! By how much estimates were too low.
+//! Raises estimates of cost by as much as earlier ones of the same model were too low.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -28,8 +28,8 @@ use super::facts::KnownModelFacts;
 use super::facts::price::ModelPrices;
 use super::facts::route::RoutedModel;
 use super::job::ModelJob;
-use super::mend::mend_shape;
 use super::prepare::RequestShape;
+use super::reshape::reshape_request;
 use super::slow::AnswerPatience;
 use super::stream::{self, BUFFER, EndedStream};
 use super::trace;
@@ -325,7 +325,7 @@ async fn begin_call<'a>(
                 gateway.models.catalog.learn_window(&caller.repo, &routed, error.window());
                 let asked = (&upstream, &routed, model);
                 let is_stand_in = model != job.model();
-                if !mend_shape(gateway, caller, asked, (&mut shape, &error), is_stand_in) {
+                if !reshape_request(gateway, caller, asked, (&mut shape, &error), is_stand_in) {
                     return Err(error);
                 }
                 question.body = job.body(model, &shape).map_err(|_| ModelError::Garbled)?.1;

@@ -7,7 +7,7 @@
 //! [`verdict`]. [`facts`] knows the models, [`catalog`] their lists, [`model_conditions`] reports on each Repo what is
 //! wrong with its roles' models. [`flights`] limits how many calls a role makes at once. [`call`] makes one, [`draw`]
 //! those of images, [`bought`] those of other services, and [`charge`] settles the bill. Where a call is refused,
-//! [`mend`] sends it in another form, and [`learned`] remembers the form.
+//! [`reshape`] sends it in another form, and [`learned`] remembers the form.
 //! [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
 
 mod answer;
@@ -35,7 +35,6 @@ mod fuzz;
 mod hearing;
 mod job;
 mod learned;
-mod mend;
 pub mod model_conditions;
 mod params;
 mod pool;
@@ -43,6 +42,7 @@ pub mod prepare;
 pub mod recording;
 pub mod refusal;
 pub mod request;
+mod reshape;
 pub mod retry;
 mod search;
 pub mod services;

@@ -1,4 +1,4 @@
-//! Branches as they are compared. Pure.
+//! A branch of an open Thread and another one, as they are compared. Pure.
 
 use std::collections::BTreeSet;
 

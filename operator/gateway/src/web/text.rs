@@ -1,4 +1,4 @@
-//! Words out of what a server sent.
+//! Tells what an answer of a web server is, and extracts its text.
 
 use url::Url;
 

@@ -1,4 +1,4 @@
-//! Requests of a server to us.
+//! Requests of a server to its client: questions to a person, and calls of a model.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! All families, by the process that shows them.
+//! Catalog of all metric families, by the process that exports them.
 
 use MetricKind::{Counter, Gauge, Histogram};
 

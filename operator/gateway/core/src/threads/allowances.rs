@@ -1,4 +1,4 @@
-//! Yeses for a whole Thread, and their end. Pure.
+//! Takes back what people have allowed for the rest of a Thread. Pure.
 
 use codebutler_crds::ThreadStatus;
 use codebutler_crds::mcp::ThreadMcpServer;

@@ -1,4 +1,4 @@
-//! Objects read one by one.
+//! Reads Git objects one by one, each up to a size, from one `git cat-file`.
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};

@@ -1,4 +1,4 @@
-//! The words about money. Pure.
+//! Sentences for people about budgets: which limit is reached or near, and who can raise it. Pure.
 
 use codebutler_crds::NanoUsd;
 use codebutler_crds::spend::CallLimit;

@@ -1,4 +1,4 @@
-//! Times as Slack names them.
+//! The present moment and other times as Slack's timestamps.
 
 use codebutler_crds::SlackTs;
 

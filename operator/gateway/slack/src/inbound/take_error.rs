@@ -1,4 +1,4 @@
-//! Failures to take in something that Slack told.
+//! Errors of storing an event or a click of Slack.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ const WORTH: u32 = 1_000;
 
 /// Changes what a refusal finds fault with: parameters that the model does not take, or an answer longer than there is
 /// credit for. False if asking again would not help.
-pub(crate) fn mend_shape(
+pub(crate) fn reshape_request(
     gateway: &ModelServices,
     caller: &ProvenCaller,
     (upstream, routed, model): (&ModelUpstream<'_>, &RoutedModel<'_, '_>, &str),
