@@ -1,4 +1,4 @@
-//! Suffixes of names that the server generates (`generateName`).
+//! Random suffixes of names that the server generates.
 
 /// Letters and digits of generated names: no vowels, so no words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

@@ -12,11 +12,11 @@ pub mod git;
 mod json;
 mod lfs;
 mod people;
+mod permissions;
 mod rest;
 mod rules;
 mod settings;
 mod snapshot;
-mod standing;
 mod state;
 mod urls;
 mod workflows;
@@ -36,9 +36,9 @@ use tokio::sync::Mutex;
 
 pub use self::driver::{DrivenRepository, FirstCommit, PullRequest, PullState};
 use self::git::GitError;
+pub use self::permissions::PersonStanding;
 pub use self::settings::RepositoryRules;
 pub use self::snapshot::GitHubSnapshot;
-pub use self::standing::PersonStanding;
 use self::state::HostedRepository;
 use crate::serving::{HangUp, ListenAddress, RunningServer};
 

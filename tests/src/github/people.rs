@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::git::GitSignature;
+use super::permissions::PersonStanding;
 use super::rest::{merge, talk};
-use super::standing::PersonStanding;
 use super::state::{
     HostedCheck, HostedIssue, HostedPull, HostedRepository, PullComment, PullFork, PullReview,
 };

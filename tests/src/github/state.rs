@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::git::{BareRepository, GitError};
+use super::permissions::PersonStanding;
 use super::settings::RepositoryRules;
-use super::standing::PersonStanding;
 
 /// A repository on the host.
 #[derive(Debug)]

@@ -22,9 +22,9 @@ use super::otherwise::{self, LostScript, OtherwiseAnswers, waits_for};
 use super::play::{self, PlayError, PlayPlace};
 use super::played::FilledAnswer;
 use super::reply::{PlayedReply, ReplyEnding};
+use super::reported_usage::UsageTelling;
 use super::respond::{self, AnsweredCall, error_response, plain_error};
 use super::script::{FaultKind, ScriptStep};
-use super::told::UsageTelling;
 use super::usage::ScriptUsage;
 use super::{
     SharedModels, is_authorised, media, particular, pass_gate, refuse_key, searching, shape, sign,

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::catalogue::PlayedCatalogue;
-use super::told::{UsageTelling, split_usage};
+use super::reported_usage::{UsageTelling, split_usage};
 use super::usage::ScriptUsage;
 use super::{SharedModels, is_authorised, refuse_key, respond, unknown_path};
 

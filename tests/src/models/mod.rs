@@ -21,6 +21,7 @@ mod particular;
 mod play;
 mod played;
 mod reply;
+mod reported_usage;
 mod respond;
 mod responses;
 mod routed_images;
@@ -31,7 +32,6 @@ mod sign;
 mod strict;
 mod summary;
 mod text;
-mod told;
 mod usage;
 mod validate;
 

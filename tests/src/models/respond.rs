@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::reply::{PlayedReply, ReplyEnding};
-use super::told::{UsageOut, UsageTelling};
+use super::reported_usage::{UsageOut, UsageTelling};
 use super::usage::ScriptUsage;
 
 /// A refusal, in `OpenRouter`'s shape.

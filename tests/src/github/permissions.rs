@@ -1,4 +1,4 @@
-//! Standing of people in a repository, and the words of the host for it.
+//! Permissions of people in a repository, and the words of the host for them.
 
 /// A person's standing in a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
