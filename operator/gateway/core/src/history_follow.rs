@@ -1,4 +1,4 @@
-//! Looks at open Threads and tells what became of them, and removes histories that are kept long enough.
+//! Records in the histories what became of open Threads, and removes histories whose retention is over.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -2,13 +2,15 @@
 //! granted before they are made and metered where the money is spent. What is asked and answered is
 //! never logged.
 //!
-//! Pure: [`billing`], [`breaker`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`form`],
-//! [`job`], [`params`], [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`],
-//! [`verdict`]. [`facts`] knows the models, [`catalog`] their lists, [`model_conditions`] reports on each Repo what is
-//! wrong with its roles' models. [`flights`] limits how many calls a role makes at once. [`call`] makes one, [`draw`]
-//! those of images, [`bought`] those of other services, and [`charge`] settles the bill. Where a call is refused,
-//! [`reshape`] sends it in another form, and [`learned`] remembers the form.
-//! [`upstream`] talks to the provider, [`stream`] hands on, [`settle`] asks what lost answers have cost.
+//! Pure: [`billing`], [`collect`], [`complaint`], [`dialect`], [`drawing`], [`foreign`], [`job`], [`params`],
+//! [`prepare`], [`refusal`], [`request`], [`retry`], [`search`], [`slow`], [`sse`], [`verdict`].
+//!
+//! [`facts`] knows the models, [`catalog`] their lists, [`model_conditions`] reports on each Repo what is wrong with its
+//! roles' models. [`flights`] limits how many calls a role makes at once, and [`breaker`] leaves a model alone that
+//! keeps failing. [`call`] makes a call, [`form`] reads what one with a recording sends, [`draw`] makes calls for
+//! images, [`bought`] those of other services, and [`charge`] settles the bill. Where a call is refused, [`reshape`]
+//! changes its form, and [`learned`] remembers the form. [`upstream`] talks to the provider, [`stream`] hands on,
+//! [`settle`] asks what lost answers have cost.
 
 mod answer;
 mod asking;
