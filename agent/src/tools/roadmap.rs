@@ -2,7 +2,7 @@
 //! pull request.
 
 use async_trait::async_trait;
-use codebutler_roadmap::edit::set_field;
+use codebutler_roadmap::edit::{EditError, set_field};
 use codebutler_roadmap::{DraftItem, FILE, ItemField, RoadmapFile, fresh_id};
 use codebutler_wire as wire;
 use codebutler_wire::ErrorCode;
@@ -126,7 +126,8 @@ impl Handler for GhOpenIssues {
         let request = wire::OpenItemIssues { items: args.items };
         let wire::ItemIssues { issues } = cx.gateway.open_item_issues(&request).await?;
         let text = branch_page(cx, FILE).await?.unwrap_or_default();
-        let noted = note_issues(&text, &issues).map_err(ToolFailure::Respond)?;
+        let noted =
+            note_issues(&text, &issues).map_err(|error| ToolFailure::Respond(error.to_string()))?;
         let commit = commit_page(cx, noted, issues.len()).await?;
         let lines: Vec<_> =
             issues.iter().map(|one| format!("- item {}: {}", one.item, one.url)).collect();
@@ -174,12 +175,12 @@ async fn commit_page(cx: &ToolContext, text: String, count: usize) -> Result<Str
 }
 
 /// Notes the numbers of the items' issues in the file; items that no longer exist are left out.
-fn note_issues(text: &str, issues: &[wire::ItemIssue]) -> Result<String, String> {
+fn note_issues(text: &str, issues: &[wire::ItemIssue]) -> Result<String, EditError> {
     let mut noted = text.to_owned();
     for wire::ItemIssue { item, number, .. } in issues {
         if RoadmapFile::read(&noted).item(item).is_some() {
             let value = format!("#{number}");
-            noted = set_field(&noted, item, ItemField::Issue, &value).map_err(|e| e.to_string())?;
+            noted = set_field(&noted, item, ItemField::Issue, &value)?;
         }
     }
     Ok(noted)

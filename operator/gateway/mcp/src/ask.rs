@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use codebutler_crds::thread::{RoleState, ThreadState};
 use codebutler_crds::{SlackTs, Thread, ThreadStatus};
+use codebutler_gateway_core::api_error::ApiError;
 use codebutler_gateway_core::caller::ProvenCaller;
 use codebutler_gateway_core::thread_key::ThreadKey;
 use codebutler_runtime::recent::RecentMap;
@@ -69,6 +70,17 @@ impl fmt::Display for AskState {
             Self::Failed(_, why) => write!(f, ", which can't begin: {why}"),
         }
     }
+}
+
+/// A person got no link to sign in.
+#[derive(Debug, thiserror::Error)]
+enum SendLinkError {
+    /// The sign-in can't begin.
+    #[error(transparent)]
+    Begin(#[from] SignInError),
+    /// Slack did not take the link.
+    #[error(transparent)]
+    Post(#[from] ApiError),
 }
 
 /// Sign-ins that people were asked for in this leader's term.
@@ -149,11 +161,14 @@ pub async fn explain_failure(
 }
 
 async fn ask_person(servers: Arc<McpServers>, place: ServerPlace, challenge: String, key: AskKey) {
+    let secrets = ServerGrant::new(&servers.context, &place).secrets();
+    let guard = WordGuard::new(servers.context.redactors.of(&place.repo), &secrets);
     let state = match servers.people.find_decider(&key.thread).await {
         None => AskState::Alone,
-        Some(user) => match send_link(&servers, &place, &challenge, &key, &user).await {
+        Some(user) => match send_link(&servers, &place, &guard, &challenge, &key, &user).await {
             Ok(()) => AskState::Sent(user),
-            Err(why) => {
+            Err(error) => {
+                let why = guard.error(&error);
                 tracing::warn!(server = key.server, why, "server_sign_in_start_failed");
                 AskState::Failed(Instant::now(), why)
             }
@@ -165,21 +180,18 @@ async fn ask_person(servers: Arc<McpServers>, place: ServerPlace, challenge: Str
 async fn send_link(
     servers: &McpServers,
     place: &ServerPlace,
+    guard: &WordGuard,
     challenge: &str,
     key: &AskKey,
     user: &str,
-) -> Result<(), String> {
+) -> Result<(), SendLinkError> {
     let (context, thread) = (&servers.context, &key.thread);
-    let secrets = ServerGrant::new(context, place).secrets();
-    let guard = WordGuard::new(context.redactors.of(&place.repo), &secrets);
     let asker = SignInAsker { user, thread: &thread.name, role: &key.role };
-    let begun = begin_sign_in(context, place, challenge, &asker).await;
-    let link = begun.map_err(|error| guard.error(&error))?;
+    let link = begin_sign_in(context, place, challenge, &asker).await?;
     let server = &key.server;
     let missing = key.scope.as_deref().map(|scope| guard.line(scope, SCOPE));
     let text = write_link(server, &link, missing.as_deref());
-    let sent = servers.people.whisper(thread, user, &text).await;
-    sent.map_err(|error| guard.error(&error.message))?;
+    servers.people.whisper(thread, user, &text).await?;
     let note = |status: &mut ThreadStatus| {
         let known = status.mcp.get_or_insert_default().servers.entry(server.clone()).or_default();
         known.sign_in = Some(user.to_owned());
