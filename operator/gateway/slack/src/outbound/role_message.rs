@@ -23,7 +23,7 @@ use crate::outbound::uploads::{self, FileAttachment};
 use crate::outbound::usage;
 use crate::people::mentions;
 use crate::questions::blocks;
-use crate::questions::shown::OfferShown;
+use crate::questions::offer_view::OfferShown;
 use crate::questions::{merge, plan};
 use crate::text::feedback;
 use crate::text::markdown::{self, LongSnippet, RenderedMessage, RenderedTable};

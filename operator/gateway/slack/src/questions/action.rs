@@ -1,7 +1,7 @@
 //! The question whether one action may happen. Asked by the role that wants it, or by the gateway before what
-//! it does itself; [`shown`] renders it.
+//! it does itself; [`render`] renders it.
 
-pub mod shown;
+pub mod render;
 pub mod thread_approval;
 
 use codebutler_crds::thread::{ActionApproval, ApprovalAnswer, PendingItem, SettledQuestion};

@@ -4,7 +4,7 @@ use codebutler_crds::thread::OfferKind;
 use codebutler_slack_text::shown_text;
 use serde_json::{Value, json};
 
-use crate::questions::shown::OfferShown;
+use crate::questions::offer_view::OfferShown;
 use crate::questions::{ButtonStyle, QuestionButton, choice, learnings};
 use crate::text::split_text::split_text;
 

@@ -15,12 +15,12 @@ pub mod harness;
 pub mod inactivity;
 pub mod learnings;
 pub mod merge;
+pub mod offer_view;
 pub mod offers;
 pub mod parts;
 pub mod plan;
 pub mod recording;
 pub mod roadmap;
-pub mod shown;
 pub mod train;
 pub mod update;
 

@@ -20,9 +20,9 @@ use crate::Inner;
 use crate::outbound::post::{self, FileHanding, OutgoingText, TextAsks};
 use crate::outbound::uploads;
 use crate::people::mentions;
-use crate::questions::action::shown::{ActionShown, WholeAction};
+use crate::questions::action::render::{ActionShown, WholeAction};
 use crate::questions::action::{
-    KIND, STANDING, add_question, hand_out, has_room, is_late, shown, thread_approval,
+    KIND, STANDING, add_question, hand_out, has_room, is_late, render, thread_approval,
 };
 
 /// Interval at which the watch cache is polled while nobody has answered.
@@ -130,7 +130,7 @@ async fn tell_standing(
     request: &ApprovalRequest,
     by: &str,
 ) -> Result<(), ApiError> {
-    let notice = shown::show_notice(&mask_request(inner, caller, request), by);
+    let notice = render::show_notice(&mask_request(inner, caller, request), by);
     let outgoing = action_outgoing(caller, thread, request, (STANDING, &notice))?;
     let _turn = inner.posting.lock(&caller.key()).await;
     match post::post_once(inner, &outgoing).await {
@@ -206,7 +206,7 @@ async fn post_action(
     let _turn = inner.posting.lock(&key).await;
     let whole = post_whole(inner, caller, thread, request, &masked).await?;
     let for_thread = thread_approval::request_words(request).is_some();
-    let question = shown::show_question(&masked, &mentions::people_of(thread), for_thread, &whole);
+    let question = render::show_question(&masked, &mentions::people_of(thread), for_thread, &whole);
     let outgoing = action_outgoing(caller, thread, request, (KIND, &question))?;
     let sent = match post::post_once(inner, &outgoing).await {
         Ok(sent) => sent,
@@ -230,16 +230,16 @@ async fn post_whole(
     request: &ApprovalRequest,
     masked: &ApprovalRequest,
 ) -> Result<WholeAction, ApiError> {
-    if masked.detail.as_deref().is_none_or(shown::is_whole) {
+    if masked.detail.as_deref().is_none_or(render::is_whole) {
         return Ok(WholeAction::Shown);
     }
     let key = [&*request.key, &request_digest(request)].concat();
     let name = uploads::file_name("action", thread, caller.role_name(), &key, (0, "txt"));
-    let content = (name, shown::show_whole(masked));
+    let content = (name, render::show_whole(masked));
     if let Some(file) = whole::attach_whole(inner, &caller.repo, thread, content).await? {
         return Ok(WholeAction::InFile(file));
     }
-    let parts = shown::show_in_messages(masked);
+    let parts = render::show_in_messages(masked);
     if parts.len() > MOST_PARTS {
         let message = "this is too long to be shown: Slack takes no files here, and nobody says yes to what can't be read. \
                        Do it in smaller steps";

@@ -12,7 +12,7 @@ use crate::outbound::dates::show_dates;
 use crate::outbound::message_parts::part_blocks;
 use crate::questions::QuestionButton;
 use crate::questions::blocks;
-use crate::questions::shown::OfferShown;
+use crate::questions::offer_view::OfferShown;
 use crate::text::feedback;
 use crate::text::markdown::RenderedTable;
 use crate::text::mrkdwn;

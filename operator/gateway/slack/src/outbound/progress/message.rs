@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::render::{self, ProgressWords};
 use super::session::{ConversationSession, SessionPlace};
-use super::shown::{self, ProgressWords};
 use super::stream::{RunStream, StreamStage};
 use super::tasks::{TaskList, plan_title};
 use super::{KIND, RunKey, ShownRun, lock};
@@ -101,8 +101,8 @@ impl RunPlace<'_> {
     async fn begin(&self, role: &AgentRole, words: &ProgressWords<'_>) -> Result<(), LaterError> {
         let (inner, key) = (self.inner, self.key);
         let mut tasks = TaskList::default();
-        let mut chunks = vec![plan_title(&shown::plan_words(words))];
-        chunks.extend(tasks.go_on((&key.1, self.run), &shown::task_title(words)));
+        let mut chunks = vec![plan_title(&render::plan_words(words))];
+        chunks.extend(tasks.go_on((&key.1, self.run), &render::task_title(words)));
         let refused = inner.progress.refused_stream(self.account);
         let under_way = inner.sent.begin(&key.0);
         let begun =
@@ -159,8 +159,8 @@ impl RunPlace<'_> {
                 self.record_stream(Some(ts)).await?;
             }
             let mut tasks = run.tasks.clone();
-            let mut chunks = tasks.go_on((&self.key.1, self.run), &shown::task_title(words));
-            chunks.push(plan_title(&shown::plan_words(words)));
+            let mut chunks = tasks.go_on((&self.key.1, self.run), &render::task_title(words));
+            chunks.push(plan_title(&render::plan_words(words)));
             if self.stream().append(ts, &chunks).await? {
                 self.inner.progress.with(self.key, |run| run.tasks = tasks);
                 return Ok(true);
@@ -206,8 +206,8 @@ impl RunPlace<'_> {
         role: &AgentRole,
         words: &ProgressWords<'_>,
     ) -> Result<SlackTs, LaterError> {
-        let text = shown::progress_text(words);
-        let blocks = shown::progress_blocks(&text);
+        let text = render::progress_text(words);
+        let blocks = render::progress_blocks(&text);
         let outgoing = OutgoingText {
             repo: self.repo,
             thread: self.thread,
@@ -229,10 +229,10 @@ impl RunPlace<'_> {
 
     /// False where Slack takes no edit of the message.
     async fn edit_line(&self, ts: &SlackTs, words: &ProgressWords<'_>) -> Result<bool, CallError> {
-        let text = shown::progress_text(words);
+        let text = render::progress_text(words);
         let body = json!({
             "channel": self.slack.channel, "ts": ts, "text": text,
-            "blocks": shown::progress_blocks(&text), "metadata": self.metadata(),
+            "blocks": render::progress_blocks(&text), "metadata": self.metadata(),
         });
         let web = self.inner.web.upkeep();
         let edit = || web.post::<Value>(&self.account.bot, "chat.update", &body);

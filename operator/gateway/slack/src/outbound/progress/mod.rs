@@ -10,8 +10,8 @@
 
 mod message;
 mod refused;
+mod render;
 mod session;
-mod shown;
 mod step;
 mod stream;
 mod tasks;

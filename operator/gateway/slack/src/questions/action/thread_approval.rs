@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-use super::{add_question, shown};
+use super::{add_question, render};
 use crate::people::access;
 
 /// Tools whose calls people can approve for a thread: commands, which are shown as they are.
@@ -25,7 +25,7 @@ const CUTS: [&str; 3] = ["tail", "head", "cat"];
 pub fn request_words(request: &ApprovalRequest) -> Option<String> {
     let detail = request.detail.as_deref()?;
     let fits = TOOLS.contains(&request.tool.as_str()) && !is_own_key(&request.key);
-    if !fits || detail.trim().is_empty() || !shown::is_whole(detail) {
+    if !fits || detail.trim().is_empty() || !render::is_whole(detail) {
         return None;
     }
     let mut hash = Sha256::new();
