@@ -100,7 +100,7 @@ mod tests {
     fn record(n: u32) -> TranscriptRecord {
         match n % 4 {
             0 => TranscriptRecord::RunStarted { run: format!("r{n}"), at: 1, brief: false },
-            1 => TranscriptRecord::Blind,
+            1 => TranscriptRecord::Blind { newest: vec![], why: String::new() },
             2 => TranscriptRecord::Note { text: n.to_string() },
             _ => TranscriptRecord::Escalated { model: format!("m{n}") },
         }

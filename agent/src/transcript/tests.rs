@@ -115,6 +115,24 @@ fn a_transcript_of_an_earlier_version_is_read() {
     assert_eq!(state.run().unwrap().next(), state::NextStep::Post("hi".into()));
 }
 
+/// After a rollback an earlier version reads the transcript: a record that it does not know would stop its role for good.
+#[test]
+fn an_earlier_version_can_read_that_pictures_were_refused() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(tag = "record", rename_all = "snake_case")]
+    enum EarlierRecord {
+        Blind,
+    }
+    let some = TranscriptRecord::Blind { newest: vec![1], why: "too large".into() };
+    let line = serde_json::to_value(&some).unwrap();
+    assert_eq!(EarlierRecord::deserialize(&line).unwrap(), EarlierRecord::Blind);
+    assert_eq!(TranscriptRecord::deserialize(&line).unwrap(), some);
+    let all = TranscriptRecord::Blind { newest: vec![], why: String::new() };
+    let line = serde_json::json!({"record": "blind"});
+    assert_eq!(serde_json::to_value(&all).unwrap(), line);
+    assert_eq!(TranscriptRecord::deserialize(&line).unwrap(), all);
+}
+
 #[test]
 fn damage_in_the_middle_stops_everything() {
     let dir = tempfile::tempdir().unwrap();

@@ -313,7 +313,7 @@ fn what_was_learned_of_a_model_is_not_said_of_another() {
     let learned = [
         TranscriptRecord::Learned { quirk: ModelQuirk::Bridge },
         TranscriptRecord::Overflowed { shown: 9, window: None },
-        TranscriptRecord::Blind,
+        TranscriptRecord::Blind { newest: vec![], why: String::new() },
     ];
     let all = |records: &[TranscriptRecord]| {
         let state = play(records);

@@ -1,4 +1,4 @@
-//! Messages that CodeButler posted for people are read as theirs. Pure.
+//! Attributes messages that CodeButler posted for people to their authors. Pure.
 
 use crate::api::account::SlackAccount;
 use crate::api::stored_message::StoredMessage;
@@ -24,7 +24,8 @@ pub(crate) fn is_feedback(message: &StoredMessage) -> bool {
     own_metadata(message.metadata.as_ref()).is_some_and(|payload| payload["kind"] == FEEDBACK_KIND)
 }
 
-/// The same for all that was posted for people, for whoever reads a conversation.
+/// Turns everything that CodeButler posted for people into messages of theirs, for readers of a conversation. That
+/// includes why an answer did not help.
 pub(crate) fn attribute_words(message: &mut StoredMessage, account: &SlackAccount) {
     if !account.wrote(message) {
         return;

@@ -1,4 +1,4 @@
-//! Reasons for which something in a conversation is done later.
+//! Reasons why a conversation can't be opened yet, or not be told yet that its Thread is deleted.
 
 use codebutler_gateway_core::threads::WriteError;
 

@@ -1,4 +1,4 @@
-//! Frames of a socket: what each kind has in common.
+//! Frames of a Socket Mode connection, before their payload is read.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! Effects of a message or click that is stored: reactions, answered questions, hints. In the background, and never
-//! in the way of an acknowledgement. Where Slack fails it is tried again for half a minute, unless it may stand there.
+//! in the way of an acknowledgement. Where Slack fails, an effect is retried for half a minute, unless it may be there.
 
 use std::sync::Arc;
 use std::time::Duration;
