@@ -16,6 +16,20 @@ static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
     programs.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("git"))
 });
 
+/// Configuration of each repository on the host. Pull request refs are the host's own, and no push may write them.
+const HOST_CONFIG: &str = "\
+[http]
+\treceivepack = true
+[receive]
+\thideRefs = refs/pull
+\tadvertisePushOptions = true
+[uploadpack]
+\tallowFilter = true
+\tallowReachableSHA1InWant = true
+[gc]
+\tauto = 0
+";
+
 /// An error of a git command.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -110,21 +124,14 @@ impl BareRepository {
 
     /// Creates an empty bare repository that accepts pushes over HTTP.
     pub async fn init(dir: &Path, default_branch: &str) -> Result<Self, GitError> {
-        tokio::fs::create_dir_all(dir).await?;
+        tokio::fs::create_dir_all(dir.join("hooks")).await?;
         let git = Self::at(dir);
         let branch = format!("--initial-branch={default_branch}");
-        git.run(&["init", "--quiet", "--bare", &branch]).await?;
-        for (key, value) in [
-            ("http.receivepack", "true"),
-            // Pull request refs are the host's own, and no push may write them.
-            ("receive.hideRefs", "refs/pull"),
-            ("receive.advertisePushOptions", "true"),
-            ("uploadpack.allowFilter", "true"),
-            ("uploadpack.allowReachableSHA1InWant", "true"),
-            ("gc.auto", "0"),
-        ] {
-            git.run(&["config", key, value]).await?;
-        }
+        // Each stack of a test has a repository: without the samples of hooks, and configured by no processes.
+        git.run(&["init", "--quiet", "--bare", "--template=", &branch]).await?;
+        let config = dir.join("config");
+        let own = tokio::fs::read_to_string(&config).await?;
+        tokio::fs::write(&config, own + HOST_CONFIG).await?;
         Ok(git)
     }
 
