@@ -12,25 +12,46 @@ use serde_json::Value;
 const MOST: u64 = 45_000_000;
 /// Images take gigabytes, too much for a temporary folder that is in memory.
 const DISK: &str = "/var/tmp";
+/// Ways to keep layers, the better one first. With overlays a layer copies nothing of the one below, and a container
+/// nothing of its image: of the workspace that is some 40,000 files each time. They need root's rights, and a file
+/// system that carries them.
+const DRIVERS: [&str; 2] = ["overlay", "vfs"];
 
-struct Builder(tempfile::TempDir);
+struct Builder {
+    dir: tempfile::TempDir,
+    driver: &'static str,
+}
 
 impl Builder {
     /// Nothing where there is no builder, or none that may work here, said in a line.
     fn new() -> Option<Self> {
-        let new = Self(tempfile::tempdir_in(DISK).or_else(|_| tempfile::tempdir()).unwrap());
-        let able = new.command().arg("info").output().is_ok_and(|output| output.status.success());
-        if !able {
+        let rootless = usize::from(!nix::unistd::geteuid().is_root());
+        let found = DRIVERS.into_iter().skip(rootless).map(Self::with).find(Self::is_able);
+        if found.is_none() {
             let hint = "Debian: apt-get install --no-install-recommends buildah";
             let _ = writeln!(std::io::stderr(), "skipped: buildah can't build here ({hint})");
         }
-        able.then_some(new)
+        found
+    }
+
+    fn with(driver: &'static str) -> Self {
+        let dir = tempfile::tempdir_in(DISK).or_else(|_| tempfile::tempdir()).unwrap();
+        Self { dir, driver }
+    }
+
+    fn is_able(&self) -> bool {
+        self.command().arg("info").output().is_ok_and(|output| output.status.success())
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new("buildah");
-        command.env("TMPDIR", self.0.path()).arg("--root").arg(self.0.path().join("root"));
-        command.arg("--runroot").arg(self.0.path().join("run")).args(["--storage-driver", "vfs"]);
+        command.env("TMPDIR", self.path()).arg("--root").arg(self.path().join("root"));
+        command.arg("--runroot").arg(self.path().join("run"));
+        command.args(["--storage-driver", self.driver]);
         command
     }
 
@@ -39,6 +60,13 @@ impl Builder {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "buildah {arguments:?}: {errors}");
         String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Builder {
+    /// What is mounted can't be removed with the folder.
+    fn drop(&mut self) {
+        let _ = self.command().args(["rm", "--all"]).output();
     }
 }
 
@@ -85,7 +113,7 @@ fn files(dir: &Path, below: &Path, found: &mut Vec<String>) {
 #[test]
 fn the_images_hold_one_binary_and_run_as_nobody() {
     let Some(builder) = Builder::new() else { return };
-    let context = builder.0.path().join("context");
+    let context = builder.path().join("context");
     std::fs::create_dir(&context).unwrap();
     let real = gather(&context);
     let context = context.to_str().unwrap();
@@ -160,14 +188,14 @@ echo '{"a": [1]}' | jq -e '.a[0] == 1' && rg -q '"a"|zlib' . && make --version |
 #[test]
 fn the_workspace_builds_what_most_repositories_need() {
     let Some(builder) = Builder::new() else { return };
-    let base = builder.0.path().join("base.tar");
+    let base = builder.path().join("base.tar");
     let sources = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"];
     let sources = sources.iter().find(|file| Path::new(file).exists());
     let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let release = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let made = sources.zip(release).map(|(sources, release)| {
         let mut command = Command::new("mmdebstrap");
-        command.env("TMPDIR", builder.0.path());
+        command.env("TMPDIR", builder.path());
         let command =
             command.args(["--quiet", "--variant=apt", "--include=ca-certificates", release]);
         command.arg(&base).arg(sources).output()
@@ -183,7 +211,7 @@ fn the_workspace_builds_what_most_repositories_need() {
     builder.run(&["add", "--quiet", container, base.to_str().unwrap(), "/"]);
     builder.run(&["commit", "--quiet", container, "localhost/base"]);
 
-    let empty = builder.0.path().join("empty");
+    let empty = builder.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     let file = workspace().join("agent/workspace.Dockerfile");
     let tag = "codebutler-workspace:test";
