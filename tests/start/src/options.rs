@@ -9,7 +9,7 @@ const QUESTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 
 /// The demo's own options, each with whether a value follows. They are judged here before the demo is built, which can
 /// do it no sooner.
-pub const DEMO_OPTIONS: [(&str, bool); 27] = [
+pub const DEMO_OPTIONS: [(&str, bool); 28] = [
     ("--arm", true),
     ("--bench", true),
     ("--branch", true),
@@ -26,6 +26,7 @@ pub const DEMO_OPTIONS: [(&str, bool); 27] = [
     ("--model-url", true),
     ("--out", true),
     ("--outside", true),
+    ("--patience", true),
     ("--repo", true),
     ("--repo-limit", true),
     ("--rule", true),

@@ -9,7 +9,7 @@ use super::options::GivenOptions;
 /// Options that may be given several times.
 const REPEATED: [&str; 3] = ["--arm", "--model", "--tasks"];
 /// Options that do nothing unless one of others is given.
-const NEEDED: [(&str, &[&str]); 18] = [
+const NEEDED: [(&str, &[&str]); 19] = [
     ("--arm", &["--bench"]),
     ("--branch", &["--repo"]),
     ("--budget", &["--bench"]),
@@ -23,6 +23,7 @@ const NEEDED: [(&str, &[&str]); 18] = [
     ("--model-url", &["--repo", "--bench", "--state"]),
     ("--out", &["--bench"]),
     ("--outside", &["--images"]),
+    ("--patience", &["--bench"]),
     ("--rule", &["--bench"]),
     ("--runs", &["--bench"]),
     ("--tasks", &["--bench"]),
@@ -44,8 +45,12 @@ pub(crate) const KUBECONFIG: &str = "KUBECONFIG";
 /// Variable that names a folder with the programs of a real API server.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 /// Options that take a whole number, and from where to where.
-const NUMBERS: [(&str, RangeInclusive<u64>); 3] =
-    [("--repo-limit", 0..=u64::MAX), ("--runs", 1..=1000), ("--window", 8000..=4_294_967_295)];
+const NUMBERS: [(&str, RangeInclusive<u64>); 4] = [
+    ("--patience", 1..=3600),
+    ("--repo-limit", 0..=u64::MAX),
+    ("--runs", 1..=1000),
+    ("--window", 8000..=4_294_967_295),
+];
 /// Options that take one of a few words.
 const CHOICES: [(&str, &[&str]); 2] =
     [("--memory", &["on", "off"]), ("--solver", &["oracle", "wrong", "cheat"])];

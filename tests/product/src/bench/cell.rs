@@ -206,7 +206,8 @@ impl BenchTrial<'_> {
         cell.human = PersonEffort { messages: 1, ..PersonEffort::default() };
         let deadline = Instant::now() + Duration::from_secs(60 * self.task.spec.limits.minutes);
         // A script never thinks; a model's provider may be slow between two roles.
-        let patience = Duration::from_secs(if self.provider.is_some() { 30 } else { 6 });
+        let usual = if self.provider.is_some() { 30 } else { 6 };
+        let patience = Duration::from_secs(self.setting.patience.unwrap_or(usual).into());
         let mut quiet_since = None;
         let mut interject = self.setting.interject.as_ref();
         loop {

@@ -50,6 +50,10 @@ pub struct BenchArgs {
     /// Tokens that each role's model is shown at most: a longer conversation is summed up.
     #[arg(long, value_name = "TOKENS", requires = "bench", value_parser = clap::value_parser!(u32).range(8000..))]
     pub window: Option<u32>,
+    /// Seconds in which nothing happens before the person writes again; 30 if absent, and 6 where the script plays, which
+    /// never thinks.
+    #[arg(long, value_name = "SECONDS", requires = "bench", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub patience: Option<u32>,
     /// Repositories come with files that forge the voice of the system and ask for something that the scan
     /// looks for.
     #[arg(long, requires = "bench")]
@@ -97,6 +101,7 @@ impl BenchArgs {
             rule: self.rule.clone(),
             window: self.window,
             forges: self.forge,
+            patience: self.patience,
         }
     }
 

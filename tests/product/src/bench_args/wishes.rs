@@ -50,6 +50,8 @@ pub(crate) struct TrialSetting {
     pub window: Option<u32>,
     /// The repository forges the voice of the system.
     pub forges: bool,
+    /// Seconds in which nothing happens before the person writes again.
+    pub patience: Option<u32>,
 }
 
 impl TrialSetting {

@@ -386,7 +386,7 @@ mod tests {
             "--memory" => "on",
             "--solver" => "oracle",
             "--arm" => "now",
-            "--budget" | "--repo-limit" | "--runs" => "20",
+            "--budget" | "--patience" | "--repo-limit" | "--runs" => "20",
             "--window" => "9000",
             "--interject" | "--rule" => "Say `so` once.",
             _ => "x",

@@ -249,7 +249,9 @@ fn parsed(output: &Output) -> Vec<Value> {
 async fn two_models_are_compared_and_an_interrupted_bench_goes_on() {
     let _permit = permit().await;
     let dir = tempfile::tempdir().unwrap();
-    let arguments = ["--memory", "off", "--out", dir.path().to_str().unwrap()];
+    // The provider is a script, which never thinks: ten seconds without a word are silence.
+    let out = dir.path().to_str().unwrap();
+    let arguments = ["--memory", "off", "--patience", "10", "--out", out];
     let (_server, mut command) = compared(&arguments).await;
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
