@@ -18,6 +18,11 @@ use crate::support::permit;
 
 async fn bench(arguments: &[&str]) -> Output {
     let _permit = permit().await;
+    bench_alone(arguments).await
+}
+
+/// Runs the bench beside any stacks: for what it refuses before it starts one.
+async fn bench_alone(arguments: &[&str]) -> Output {
     let tasks = format!("{}/bench", codebutler_testbed::FOLDER);
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(["--bench", &tasks]).args(arguments).kill_on_drop(true);
@@ -121,7 +126,7 @@ async fn what_can_t_be_measured_gets_a_sentence() {
         (vec!["--window", "100"], "--window"),
         (vec!["--runs", "0"], "--runs"),
     ] {
-        let output = bench(&arguments).await;
+        let output = bench_alone(&arguments).await;
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
         assert!(told.contains(expected), "{arguments:?}: {told}");
