@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{MeasuredFigure, find_percentile, long_or_short};
+use super::{MeasuredFigure, SHORT, find_percentile, long_or_short};
 use codebutler_testbed::models::{ModelScript, ScriptStep};
 use codebutler_testbed::place::InstallPlace;
 use codebutler_testbed::stack::nodes::NodeArgs;
@@ -20,12 +20,12 @@ use codebutler_testbed::stack::toolchain::WORKSPACE_IMAGE;
 use codebutler_testbed::stack::{PagesAccess, RunningStack, StackOptions};
 
 /// Conversations that are measured, after one that has the images pulled.
-const CONVERSATIONS: usize = long_or_short(20, 2);
+const CONVERSATIONS: usize = long_or_short(20, 1);
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Pause between two conversations: one app may read 50 a minute at Slack, and what waits for that is no
-/// part of the figure.
-const PAUSE: Duration = Duration::from_secs(4);
+/// part of the figure. Those of the short form are far fewer.
+const PAUSE: Duration = Duration::from_secs(if SHORT { 1 } else { 4 });
 pub(super) const ROLE: &str = "pm";
 
 /// Measures the waiting times that people notice.

@@ -28,9 +28,9 @@ use codebutler_testbed::github::{DrivenRepository, FirstCommit, GitHubOptions, G
 const FILES: usize = long_or_short(2000, 100);
 const SIZE: usize = 50_000;
 /// Commits after the first, of one file each.
-const COMMITS: usize = 30;
+const COMMITS: usize = long_or_short(30, 3);
 /// Worktrees that are made before the one that counts.
-const BEFORE: usize = 9;
+const BEFORE: usize = long_or_short(9, 1);
 /// Number of measurements of each side; the median counts.
 const ROUNDS: usize = long_or_short(5, 1);
 
