@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use codebutler_testbed::scenario::{
     CommandRun, ExpectedCommand, ObservedWorld, PlayableScenario, ProviderAccount, RemoteState,
@@ -23,6 +24,14 @@ pub(crate) struct StackWorld<'a> {
     branch: String,
     /// Role short names by the display name that Slack shows.
     roles: BTreeMap<String, String>,
+    /// The repository when it was read last.
+    last_read: Mutex<Option<ReadRemote>>,
+}
+
+/// State of the repository, and the branches with their commits of which it was read.
+struct ReadRemote {
+    branches: BTreeMap<String, String>,
+    state: RemoteState,
 }
 
 impl<'a> StackWorld<'a> {
@@ -41,7 +50,7 @@ impl<'a> StackWorld<'a> {
         branch: &str,
         roles: BTreeMap<String, String>,
     ) -> Self {
-        Self { stack, branch: branch.to_owned(), roles }
+        Self { stack, branch: branch.to_owned(), roles, last_read: Mutex::default() }
     }
 
     fn user(&self, name: &str) -> Result<&str, WorldError> {
@@ -157,8 +166,17 @@ impl ScenarioWorld for StackWorld<'_> {
         })
     }
 
+    /// It is asked ten times a second, and each file takes a process: it is read again when a branch has moved.
     async fn remote(&self) -> Result<RemoteState, WorldError> {
-        remote_state(&self.stack.remote, &self.branch, &self.stack.first_commit).await
+        let branches = self.stack.remote.branches().await.map_err(WorldError::new)?;
+        let mut last = self.last_read.lock().await;
+        if let Some(read) = last.as_ref().filter(|read| read.branches == branches) {
+            return Ok(read.state.clone());
+        }
+        let state =
+            remote_state(&self.stack.remote, &self.branch, &self.stack.first_commit).await?;
+        *last = Some(ReadRemote { branches, state: state.clone() });
+        Ok(state)
     }
 
     async fn account(&self) -> Result<ProviderAccount, WorldError> {
