@@ -169,11 +169,11 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
 fn make_remote(remote: &Path, scratch: &Path) {
     let seed = scratch.join("seed");
     fs::create_dir_all(&seed).unwrap();
-    git(&seed, &["init", "-q", "-b", "main"]);
+    git(&seed, &["init", "-q", "--template=", "-b", "main"]);
     fs::write(seed.join("README"), "hello\nworld\n").unwrap();
     git(&seed, &["add", "."]);
     git(&seed, &["commit", "-q", "-m", "First"]);
-    git(scratch, &["clone", "-q", "--bare", "seed", remote.to_str().unwrap()]);
+    git(scratch, &["clone", "-q", "--bare", "--template=", "seed", remote.to_str().unwrap()]);
     git(remote, &["config", "core.logAllRefUpdates", "true"]);
     git(remote, &["branch", "codebutler/t", "main"]);
 }

@@ -33,8 +33,11 @@ impl GitFixture {
         };
         let (base, hooks) = (BaseCommit::default(), ToldHooks::default());
         let fixture = Self { dir, place: GitSite { work, hello, base, hooks } };
-        fixture.git(fixture.dir.path(), &["init", "-q", "--bare", "-b", "main", "remote.git"]);
-        fixture.git(fixture.dir.path(), &["clone", "-q", "remote.git", "seed"]);
+        fixture.git(
+            fixture.dir.path(),
+            &["init", "-q", "--bare", "--template=", "-b", "main", "remote.git"],
+        );
+        fixture.git(fixture.dir.path(), &["clone", "-q", "--template=", "remote.git", "seed"]);
         let seed = fixture.seed();
         fixture.git(&seed, &["checkout", "-q", "-b", "main"]);
         fs::write(seed.join("README"), "hello\n").unwrap();
