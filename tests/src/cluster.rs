@@ -15,7 +15,7 @@ use std::time::Duration;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 
 use kube::config::{
     AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
@@ -279,16 +279,23 @@ impl TestCluster {
         &self,
         definitions: &[CustomResourceDefinition],
     ) -> Result<()> {
-        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        // A definition is large: it is read as one, and looked at again, only where it is not established at once.
+        let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+        let answers: Api<DynamicObject> = Api::all_with(self.client(), &resource);
         let params = PatchParams::apply(MANAGER).force();
+        let mut late = Vec::new();
         for definition in definitions {
             let name = definition.name_any();
-            api.patch(&name, &params, &Patch::Apply(definition))
+            let answer = answers
+                .patch(&name, &params, &Patch::Apply(definition))
                 .await
                 .map_err(ClusterError::request(format!("definition {name}")))?;
+            if !is_established(&answer) {
+                late.push(name);
+            }
         }
-        for definition in definitions {
-            let name = definition.name_any();
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        for name in late {
             let established = await_condition(api.clone(), &name, conditions::is_crd_established());
             match tokio::time::timeout(READY, established).await {
                 Ok(Ok(_)) => {}
@@ -324,6 +331,13 @@ impl TestCluster {
             ClusterSource::Given(_) => {}
         }
     }
+}
+
+/// True if a definition is served, by its own status.
+fn is_established(definition: &DynamicObject) -> bool {
+    let conditions = definition.data["status"]["conditions"].as_array();
+    let mut all = conditions.into_iter().flatten();
+    all.any(|one| one["type"] == "Established" && one["status"] == "True")
 }
 
 /// kube takes `HTTPS_PROXY` for every cluster; one of this machine is reached without.
