@@ -10,6 +10,7 @@ mod at_once;
 mod bench;
 mod boundaries;
 mod browser;
+mod builds;
 mod chaos;
 mod charts;
 mod chatting;
