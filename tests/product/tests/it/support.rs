@@ -26,6 +26,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// Timeout of anything on a busy machine, before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
+/// Pause between two looks, at the beginning of a wait and in a long one.
+const SHORTEST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(80);
+
 /// Whole stacks are heavy, and wait half of the time: as many at once as two processors bear.
 const MOST_STACKS: u32 = 3;
 static STACKS: Semaphore = Semaphore::const_new(MOST_STACKS as usize);
@@ -340,15 +344,16 @@ impl Team {
         what: &str,
         mut look: impl FnMut() -> F,
     ) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let begun = Instant::now();
         loop {
             if let Some(found) = look().await {
                 return found;
             }
-            let late = Instant::now() > deadline;
+            let late = begun.elapsed() > PATIENCE;
             let why = if late { self.state().await + &self.logs() } else { String::new() };
             assert!(!late, "gave up waiting for {what}\n{why}");
-            tokio::time::sleep(Duration::from_millis(40)).await;
+            // Most looks ask the API server: a long wait is noticed a twentieth of its time late.
+            tokio::time::sleep((begun.elapsed() / 20).clamp(SHORTEST, LONGEST)).await;
         }
     }
 
