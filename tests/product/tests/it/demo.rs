@@ -14,6 +14,11 @@ use crate::support::permit;
 
 async fn demo(arguments: &[&str]) -> Output {
     let _permit = permit().await;
+    demo_alone(arguments).await
+}
+
+/// Runs the demo beside any stacks: for what it refuses before it starts one.
+async fn demo_alone(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
     command.args(arguments).kill_on_drop(true);
     let limit = Duration::from_mins(5);
@@ -217,12 +222,12 @@ async fn a_mistake_in_a_scenario_is_said_with_line_and_field() {
     ] {
         assert!(SMALL.contains(right), "{name}");
         let file = written(dir.path(), name, &SMALL.replacen(right, wrong, 1));
-        let output = demo(&["--scenario", &file]).await;
+        let output = demo_alone(&["--scenario", &file]).await;
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("{name}.yaml:")) && said.contains(expected), "{said}");
     }
-    let output = demo(&["--scenario", "no-such-file.yaml"]).await;
+    let output = demo_alone(&["--scenario", "no-such-file.yaml"]).await;
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("no-such-file.yaml"), "{}", said(&output));
 }
