@@ -154,8 +154,9 @@ impl ScenarioWorld for StackWorld<'_> {
         threads.sort_by_key(|thread| thread.conversation().map(|slack| slack.ts.clone()));
         let pods = Api::<Pod>::namespaced(client.clone(), &self.stack.place.team);
         let claims = Api::<PersistentVolumeClaim>::namespaced(client, &self.stack.place.team);
-        let pods = pods.list(&made).await.map_err(WorldError::new)?;
-        let claims = claims.list(&made).await.map_err(WorldError::new)?;
+        // Names are all that is shown of them.
+        let pods = pods.list_metadata(&made).await.map_err(WorldError::new)?;
+        let claims = claims.list_metadata(&made).await.map_err(WorldError::new)?;
         Ok(ObservedWorld {
             messages: self.messages(),
             threads: threads.iter().filter_map(|t| serde_json::to_value(t).ok()).collect(),
