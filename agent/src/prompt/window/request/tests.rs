@@ -44,7 +44,8 @@ fn marks_stand_where_they_hit_and_never_on_what_changes() {
         model::tool_message("a", "one"),
         called("b"),
         model::tool_message("b", "two"),
-        model::tool_message("c", ""),
+        // A mark needs a text.
+        json!({"role": "tool", "tool_call_id": "c", "content": ""}),
     ];
     let look = WindowLook { marked: true, ..look(1000) };
     let mut body = build_request(&look, "s", &chat, &[]);
