@@ -86,6 +86,20 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Puts `^` before what was added to a text from `start` on, where that is an exponent: 10 with a raised 6 is not 106.
+pub(crate) fn mark_exponent(text: &mut String, start: usize) {
+    let (Some(before), Some(raised)) = (text.get(..start), text.get(start..)) else { return };
+    let is_figure = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '\u{2212}');
+    let is_letter = raised.len() == 1 && raised.chars().all(|c| c.is_ascii_alphabetic());
+    let is_number = !raised.is_empty() && raised.chars().all(is_figure);
+    // A number that is stored in several pieces has one mark.
+    let is_marked = before.trim_end_matches(is_figure).ends_with('^');
+    let has_base = before.ends_with(|c: char| c.is_alphanumeric() || c == ')');
+    if (is_letter || is_number) && has_base && !is_marked {
+        text.insert(start, '^');
+    }
+}
+
 /// A cell of a table that is printed with bars.
 pub(crate) fn table_cell(text: &str) -> String {
     one_line(text).replace('|', "\\|")

@@ -6,7 +6,7 @@ use roxmltree::Node;
 
 use super::drawings::{CHART, COMMENTS, DIAGRAM, add_words};
 use super::package::{Package, Relations, relations_of};
-use super::sink::{TextSink, one_line, table_cell, table_row};
+use super::sink::{TextSink, mark_exponent, one_line, table_cell, table_row};
 use super::word::{hand_out_picture, name_pictures};
 use super::xml::{self, Element, MAX_DEPTH};
 use super::{DocumentContent, DocumentError};
@@ -175,8 +175,16 @@ fn paragraph_text(paragraph: Node<'_, '_>, relations: &Relations) -> String {
     for piece in paragraph.children().filter(Node::is_element) {
         match piece.local() {
             "r" | "fld" => {
+                let start = text.len();
                 text.push_str(piece.child("t").and_then(|node| node.text()).unwrap_or_default());
-                let link = piece.child("rPr").and_then(|node| node.child("hlinkClick"));
+                let form = piece.child("rPr");
+                let height = form.and_then(|node| node.attribute_local("baseline"));
+                let height =
+                    height.and_then(|value| value.trim_end_matches('%').parse::<i64>().ok());
+                if height.is_some_and(|height| height > 0) {
+                    mark_exponent(&mut text, start);
+                }
+                let link = form.and_then(|node| node.child("hlinkClick"));
                 let target = link.and_then(|node| relations.get(node.relation_id()?));
                 if let Some(target) =
                     target.filter(|target| target.external && !text.contains(&target.target))

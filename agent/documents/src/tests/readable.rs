@@ -257,6 +257,37 @@ fn a_dynamic_form_is_told_from_its_only_page() {
 }
 
 #[test]
+fn an_exponent_is_no_digit_of_its_base() {
+    let plain = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let raised = |pieces: &str| {
+        format!(r#"<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr>{pieces}</w:r>"#)
+    };
+    let body = [
+        "<w:p>".to_owned(),
+        plain("10"),
+        raised("<w:t>6</w:t>"),
+        plain(" of 10"),
+        raised("<w:noBreakHyphen/>"),
+        raised("<w:t>1</w:t>"),
+        raised("<w:t>2</w:t>"),
+        plain(" m"),
+        raised("<w:t>n</w:t>"),
+        plain(", the 1"),
+        raised("<w:t>st</w:t>"),
+        plain(" of 3 "),
+        raised("<w:t>4</w:t>"),
+        "</w:p>".to_owned(),
+    ];
+    let text = text_of(docx(&body.concat(), &[], &[]), "a.docx").text;
+    assert_eq!(text, "10^6 of 10^-12 m^n, the 1st of 3 4\n");
+
+    let shape = r#"<p:sp><p:txBody><a:p><a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t></a:r>
+        <a:r><a:t> H</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r></a:p></p:txBody></p:sp>"#;
+    let text = text_of(pptx(&[shape]), "a.pptx").text;
+    assert!(text.contains("10^6 H2"), "{text}");
+}
+
+#[test]
 fn slides_come_in_their_order_with_their_tables() {
     let title = r#"<p:sp><p:nvSpPr><p:nvPr><p:ph type="title"/></p:nvPr></p:nvSpPr><p:txBody><a:p><a:r><a:t>Plan</a:t></a:r></a:p></p:txBody></p:sp>"#;
     let table = r#"<p:grpSp><p:graphicFrame><a:graphic><a:graphicData><a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>x</a:t></a:r></a:p></a:txBody></a:tc><a:tc hMerge="1"/></a:tr></a:tbl></a:graphicData></a:graphic></p:graphicFrame></p:grpSp>"#;

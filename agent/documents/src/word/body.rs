@@ -7,7 +7,7 @@ use roxmltree::Node;
 use super::ParagraphStyles;
 use super::numbering::Numbering;
 use crate::package::Relations;
-use crate::sink::{TextSink, one_line, table_cell, table_row};
+use crate::sink::{TextSink, mark_exponent, one_line, table_cell, table_row};
 use crate::xml::{Element, MAX_DEPTH};
 
 /// Most cells that one cell is as wide as.
@@ -284,10 +284,15 @@ impl<'r> BodyReader<'r> {
     }
 
     fn read_run(&mut self, run: Node<'_, '_>, words: &mut ParagraphText, depth: usize) {
-        let hidden = run.child("rPr").is_some_and(|node| node.is_switched("vanish"));
+        let form = run.child("rPr");
+        let hidden = form.is_some_and(|node| node.is_switched("vanish"));
+        let place = form.and_then(|node| node.child("vertAlign"));
         let start = words.text.len();
         for child in run.children().filter(Node::is_element) {
             self.read_piece(child, words, depth);
+        }
+        if place.and_then(|node| node.attribute_local("val")) == Some("superscript") {
+            mark_exponent(&mut words.text, start);
         }
         if hidden && words.text.get(start..).is_some_and(|text| !text.trim().is_empty()) {
             self.hidden = true;
