@@ -76,8 +76,8 @@ async fn builds_of_two_threads_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_build_slot_is_no_part_of_a_runs_time() {
     // One build alone fits into a run, and with the wait for the other one it would not.
-    let command = "echo begin $(date +%s%N); sleep 20; echo end $(date +%s%N)";
-    let (team, roots) = builders_within(command, 1, 30).await;
+    let command = "echo begin $(date +%s%N); sleep 25; echo end $(date +%s%N)";
+    let (team, roots) = builders_within(command, 1, 40).await;
     for root in &roots {
         team.message(root, "Built.").await;
     }
