@@ -258,7 +258,7 @@ async fn a_pod_that_is_active_for_too_long_is_ended_and_failed() {
     let world = world(|_| {}).await;
     let script = "trap 'exit 3' TERM; while true; do sleep 0.1; done";
     let spec = json!({
-        "restartPolicy": "Never", "activeDeadlineSeconds": 4, "terminationGracePeriodSeconds": 10,
+        "restartPolicy": "Never", "activeDeadlineSeconds": 8, "terminationGracePeriodSeconds": 10,
         "containers": [sh("c", script)],
     });
     world.pod("p", spec).await;
