@@ -223,6 +223,7 @@ async fn a_rule_that_no_role_can_satisfy_is_told_to_the_role_and_to_people() {
             assert!(refused.contains(words), "{refused}");
         }
         eventually("the thread is told", || async { told(&world, told_as) == 1 }).await;
+        world.refused("coder", &folder, &push).await;
         world.remote.set_rules(|rules| *rules = RepositoryRules::default()).await.unwrap();
         world.ok("coder", &folder, &push).await;
         assert_eq!(told(&world, told_as), 1, "once");
