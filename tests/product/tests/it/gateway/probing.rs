@@ -38,7 +38,7 @@ async fn git_is_asked_before_the_first_conversation_and_when_its_secret_changes(
     let world = World::start(vec![]).await;
     world.cluster.secret("git", world.remote.url(), &json!({"token": "ghp_wrong"})).await;
     tokio::select! {
-        () = probe::run_probe(&world.gateway.git) => {}
+        () = probe::run_probe(&world.gateway.git) => panic!("the probe ended"),
         () = git_is_mended(&world) => {}
     }
 }
@@ -177,7 +177,7 @@ async fn a_host_that_is_no_github_is_said_to_be_none() {
     let team = world.cluster.team().to_owned();
     world.cluster.patch::<codebutler_crds::Repo>(&team, "shop", &elsewhere).await;
     tokio::select! {
-        () = probe::run_probe(&world.gateway.git) => {}
+        () = probe::run_probe(&world.gateway.git) => panic!("the probe ended"),
         () = world.comes_to("GitReachable", "False", "does not answer as GitHub does") => {}
     }
 }
@@ -194,7 +194,7 @@ async fn a_remote_that_is_a_shallow_clone_is_said_on_the_repo() {
     world.comes_to("GitReachable", "False", "git fetch --unshallow").await;
     // Its refs can be had all the time.
     tokio::select! {
-        () = probe::run_probe(&world.gateway.git) => {}
+        () = probe::run_probe(&world.gateway.git) => panic!("the probe ended"),
         () = history_is_mended(&world) => {}
     }
 }
