@@ -289,6 +289,8 @@ async fn a_bot_is_heard_only_where_the_repo_allows_it() {
     desk.slack.wait_acked(&yes, PATIENCE).await.unwrap();
     let status = desk.thread(&root).await.unwrap().status.unwrap();
     assert_eq!(status.plan.unwrap().approved_by, None);
+    // A line is posted behind the acknowledgement of what it answers: a second one would be here by now.
+    assert_eq!((lines(&first), lines(&second), lines(&ignored)), (1, 0, 0));
     desk.stop().await;
 }
 
