@@ -11,7 +11,8 @@ use codebutler_product::figures::NAMES;
 use regex::Regex;
 
 /// Flags that pages name alone, of others' programs and of scripts.
-const OTHERS: [&str; 4] = ["--dry-run", "--proxy-bypass", "--set", "--workspace"];
+const OTHERS: [&str; 5] =
+    ["--disable-network-policy", "--dry-run", "--proxy-bypass", "--set", "--workspace"];
 /// The page that lists what the plugin can do.
 const OPERATE: &str = "charts/codebutler/OPERATE.md";
 
