@@ -93,7 +93,7 @@ fn a_role_is_only_told_of_tools_and_arguments_that_it_has() {
     }
 }
 
-/// Descriptions of tools send nobody to a tool that the role lacks: a model would call it, and be refused.
+/// Descriptions name no tool that the role lacks: a model would call it, and be refused.
 #[test]
 fn descriptions_of_a_roles_tools_name_no_other_tool() {
     let all: Vec<String> = codebutler_wire::TOOLS.map(str::to_owned).to_vec();

@@ -162,7 +162,7 @@ impl Agent {
     }
 }
 
-/// Puts what had to be mended before what else the role is told: nobody says it again.
+/// Puts repairs of the index before the other notes for the role: nothing repeats them later.
 fn join_notes(notes: Option<String>, told: Option<String>) -> Option<String> {
     let all: Vec<String> = notes.into_iter().chain(told).collect();
     (!all.is_empty()).then(|| all.join(" "))

@@ -70,7 +70,7 @@ impl Agent {
             Err(GatewayError::Refused { code, message }) => {
                 tracing::warn!(?code, detail = message, "picture_unreadable");
                 let why = clip_text(message.trim_end_matches('.'), 200);
-                // What is no picture, or is gone, is none for Read either.
+                // Read cannot show these files either: they are no pictures, or are gone.
                 let is_lost = matches!(code, ErrorCode::InvalidRequest);
                 let hint = if is_lost { String::new() } else { read_hint(id) };
                 return Ok(FetchedPicture::Unseen(why + &hint));

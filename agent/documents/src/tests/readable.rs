@@ -457,7 +457,7 @@ fn a_log_that_unpacks_to_more_than_is_handed_out_shows_both_its_ends() {
         let is_whole = |line: &&str| line.ends_with("all is well") || line.starts_with("==");
         assert!(lines.iter().filter(|line| !line.is_empty()).all(is_whole), "{name}");
     }
-    // What is no text stays where it is.
+    // A binary file has no ends to show: it is refused.
     let binary = vec![0_u8; crate::MAX_PART + 1];
     let error = why(zip_of(&[("disk.img", &binary)]), Some("disk.img"));
     assert!(matches!(error, DocumentError::TooLarge(_)), "{error:?}");

@@ -82,7 +82,7 @@ fn read_property<T: PropertyKey + PropertyValue>(root: &Path, inside: &Path) -> 
         // Lines before a malformed one have been applied, and count.
         let _ = config.apply_to(&mut properties, path);
         let value = properties.get_raw::<T>();
-        // The nearest counts, also `unset` or a word that nobody knows.
+        // The nearest file counts, also with `unset` or an unknown word.
         if !value.is_unset() {
             return value.parse::<T>().ok();
         }

@@ -23,7 +23,7 @@ pub(crate) const STAGE: u16 = 0x3000;
 /// Old indexes that are kept.
 const MAX_KEPT: u32 = 100;
 
-/// Sentences on what had to be mended, until the role is told, by the folders of their repositories.
+/// Notices of repaired indexes that the role has not read yet, by the folders of their repositories.
 static UNTOLD: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
 /// The index as it lies on disk, or made again. Nothing in it is the only copy of a file; what was staged otherwise than it
@@ -36,7 +36,7 @@ pub(crate) fn open_index(repo: &Repository) -> Result<Index, ToolError> {
     Ok(index)
 }
 
-/// Leaves a sentence for the role to whoever answers it next.
+/// Keeps a notice for the next answer to the role.
 pub(crate) fn leave_mended_note(repo: &Repository, note: &str) {
     let mut untold = UNTOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let known = untold.entry(repo.path().to_owned()).or_default();
